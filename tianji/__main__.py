@@ -1,0 +1,157 @@
+"""`python -m tianji train|evaluate`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tianji import __version__
+from tianji.cli import DONE, FAILED, INTERRUPTED, OneLineParser, run
+from tianji.config import ConfigError, TrainConfig, assign, convert, read_toml
+
+ALGORITHMS = ("ppo",)
+ENVIRONMENTS = 8
+"""Environments over all actors, unless told otherwise."""
+
+
+def parser() -> OneLineParser:
+    """The command line."""
+    top = OneLineParser(prog="tianji", description="Train Gymnasium environments with decoupled actors, buffer and learner.")
+    top.add_argument("--version", action="version", version=f"tianji {__version__}")
+    commands = top.add_subparsers(dest="command", required=True, metavar="train|evaluate")
+    train = commands.add_parser("train", help="train a policy")
+    train.add_argument("--env", metavar="ID", help="a registered Gymnasium environment with Discrete actions")
+    train.add_argument("--algo", metavar="NAME", help=f"one of: {', '.join(ALGORITHMS)}")
+    train.add_argument("--config", type=Path, metavar="FILE.toml", help="settings, as in docs/architecture.md")
+    train.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="one setting, e.g. ppo.learning_rate=1e-3")
+    train.add_argument("--actors", type=int, metavar="N", help="actor processes")
+    train.add_argument("--envs-per-actor", type=int, metavar="M")
+    train.add_argument("--world", metavar="real|lockstep", help="real processes, or all roles in one, repeatable bit for bit")
+    train.add_argument("--seed", type=int, metavar="S")
+    train.add_argument("--stop-return", type=float, metavar="R", help="mean return of the last 100 episodes to stop at")
+    train.add_argument("--stop-steps", type=int, metavar="N", help="environment steps to stop at (default 1,000,000)")
+    train.add_argument("--stop-seconds", type=float, metavar="T")
+    train.add_argument("--device", metavar="cpu|cuda")
+    train.add_argument("--out", type=Path, metavar="DIR", help="a new folder for policy.safetensors and result.json")
+    evaluate = commands.add_parser("evaluate", help="play a policy greedily")
+    evaluate.add_argument("policy", type=Path, metavar="FILE.safetensors")
+    evaluate.add_argument("--env", required=True, metavar="ID")
+    evaluate.add_argument("--episodes", type=int, default=20, metavar="N")
+    evaluate.add_argument("--seed", type=int, default=0, metavar="S", help="of the first episode; the others count up from it")
+    return top
+
+
+def settings(options: Any) -> TrainConfig:
+    """Defaults, then the file, then `--set`, then the named options: later ones win."""
+    data: dict[str, Any] = read_toml(options.config) if options.config else {}
+    for assignment in options.set:
+        assign(data, assignment)
+    names = ("env", "algo", "actors", "envs_per_actor", "world", "seed", "stop_return", "stop_steps", "stop_seconds", "device")
+    for name in names:
+        if getattr(options, name) is not None:
+            data[name] = getattr(options, name)
+    if "env" not in data:
+        raise ConfigError("train: --env is missing; name a Gymnasium environment, for instance CartPole-v1")
+    if data.get("algo", "ppo") not in ALGORITHMS:
+        raise ConfigError(f"--algo {data['algo']}: unknown algorithm; known: {', '.join(ALGORITHMS)}")
+    if "actors" not in data:
+        data["actors"] = max(1, min(len(os.sched_getaffinity(0)), ENVIRONMENTS))
+    if "envs_per_actor" not in data and isinstance(data["actors"], int) and data["actors"] > 0:
+        data["envs_per_actor"] = max(1, ENVIRONMENTS // data["actors"])
+    data.setdefault("horizon_steps", data.get("stop_steps", 1_000_000))
+    return convert(data, TrainConfig, str(options.config) if options.config else "train")
+
+
+def train(options: Any) -> int:
+    """Train, and say in seconds and steps how it went."""
+    from tianji.checkpoint import save_policy
+    from tianji.launch.local import RoleFailed
+    from tianji.train import train as run_training
+
+    config = settings(options)
+    out = _new_folder(options.out)
+    print(
+        f"{config.algo} on {config.env}: {config.actors} actor{'s' * (config.actors > 1)} x {config.envs_per_actor} "
+        f"environments, seed {config.seed}",
+        flush=True,
+    )
+    try:
+        result = run_training(config)
+    except RoleFailed as error:
+        print(f"tianji: {error}", file=sys.stderr)
+        return FAILED
+    mean = "no episode finished" if result.mean_return is None else f"mean return of the last episodes {result.mean_return:.1f}"
+    print(f"{result.steps:,} steps, {result.version:,} updates, {result.episodes:,} episodes in {result.seconds:.1f} s; {mean}")
+    if config.stop_return is not None:
+        print(_verdict(config.stop_return, result.reached_s, result.steps, result.outcome))
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)
+        save_policy(out / "policy.safetensors", result.policy, env=config.env, steps=str(result.steps))
+        summary = {
+            "outcome": result.outcome,
+            "steps": result.steps,
+            "optimizer_steps": result.version,
+            "seconds": result.seconds,
+            "episodes": result.episodes,
+            "mean_return": result.mean_return,
+            "reached_s": result.reached_s,
+            "config": config,
+        }
+        (out / "result.json").write_bytes(msgspec.json.format(msgspec.json.encode(summary)) + b"\n")
+        print(f"policy and result in {out}")
+    return INTERRUPTED if result.outcome == "interrupted" else DONE
+
+
+def _verdict(threshold: float, reached_s: float | None, steps: int, outcome: str) -> str:
+    if reached_s is not None:
+        return f"reached a mean of {threshold:g} over 100 episodes after {reached_s:.2f} s and {steps:,} steps"
+    return f"ended by its limit of {outcome} before a mean of {threshold:g} over 100 episodes"
+
+
+def _new_folder(path: Path | None) -> Path | None:
+    if path is not None and path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise ConfigError(f"--out {path}: exists and is not empty; name a new folder")
+    return path
+
+
+def evaluate(options: Any) -> int:
+    """Play a stored policy and print its mean return."""
+    from tianji.checkpoint import load_policy
+    from tianji.play import Player
+
+    if options.episodes < 1:
+        raise ConfigError(f"--episodes {options.episodes}: at least 1 is needed")
+    policy = load_policy(options.policy)
+    player = Player(options.env, options.episodes)
+    try:
+        seen = (player.describe.features, player.describe.actions)
+        if seen != (policy.network.features, policy.network.actions):
+            raise ConfigError(
+                f"{options.policy}: takes {policy.network.features} features and {policy.network.actions} actions; "
+                f"{options.env} has {seen[0]} and {seen[1]}"
+            )
+        returns = player.play(policy, range(options.seed, options.seed + options.episodes))
+    finally:
+        player.close()
+    spread = f", standard deviation {returns.std(ddof=1):.1f}" if len(returns) > 1 else ""
+    print(f"mean return {returns.mean():.1f} over {len(returns)} episodes (greedy, {returns.min():g} to {returns.max():g}{spread})")
+    return DONE
+
+
+def main(arguments: Sequence[str]) -> int:
+    options = parser().parse_args(arguments)
+    return train(options) if options.command == "train" else evaluate(options)
+
+
+def console() -> int:
+    """The `tianji` command."""
+    return run("tianji", main)
+
+
+if __name__ == "__main__":
+    sys.exit(console())

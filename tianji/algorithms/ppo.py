@@ -1,0 +1,177 @@
+"""PPO (Schulman et al., 2017, arXiv 1707.06347): what an update round computes, from chunks to new weights.
+
+The loss is written once as torch reads it (`loss`), which is also what the tests trust, and once with its gradient
+derived by hand for multilayer perceptrons on a CPU (`tianji.algorithms.ppo_numpy`), which is several times faster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tianji.algorithms.networks import ActorCritic, Vector
+from tianji.algorithms.returns import generalised_advantages
+from tianji.config import PPOConfig, TrainConfig
+from tianji.envs import EnvDescription
+
+ADVANTAGE_EPSILON = 1e-8
+CLIP_EPSILON = 1e-6
+"""Added to the gradient norm before dividing by it, as torch's clip_grad_norm_ does."""
+ADAM_BETAS = (0.9, 0.999)
+
+
+@dataclass
+class Rollouts:
+    """A batch of N transitions, ready for the loss."""
+
+    features: NDArray[np.float32]
+    """[N, F]"""
+    action: NDArray[np.int64]
+    log_probability: NDArray[np.float32]
+    """Under the behaviour policy, [N]."""
+    advantage: NDArray[np.float32]
+    value_target: NDArray[np.float32]
+
+    def __len__(self) -> int:
+        return len(self.action)
+
+    def take(self, rows: NDArray[np.int64]) -> Rollouts:
+        return Rollouts(
+            self.features[rows], self.action[rows], self.log_probability[rows], self.advantage[rows], self.value_target[rows]
+        )
+
+
+class Kernel(Protocol):
+    """Holds the weights and Adam's moments, and does one optimizer step at a time."""
+
+    def weights(self) -> Vector:
+        """The flat vector as it stands (not a copy)."""
+
+    def values(self, features: NDArray[np.float32]) -> NDArray[np.float32]:
+        """State values [N]."""
+
+    def step(self, batch: Rollouts, learning_rate: float) -> None:
+        """One optimizer step on this minibatch."""
+
+
+def make_kernel(config: TrainConfig, network: ActorCritic, weights: Vector) -> Kernel:
+    """The fastest kernel that can do what was asked."""
+    if config.kernel == "torch" or config.device != "cpu":
+        from tianji.algorithms.ppo_torch import TorchKernel
+
+        return TorchKernel(network, config.ppo, weights, config.device)
+    from tianji.algorithms.ppo_numpy import NumpyKernel
+
+    return NumpyKernel(network, config.ppo, weights)
+
+
+class PPO:
+    """Turns the chunks of one round into optimizer steps.
+
+    Parameters
+    ----------
+    kernel
+        what computes.
+    describe
+        the environment, for turning observations into features.
+    horizon_steps
+        where a linear learning-rate schedule reaches zero.
+    seed
+        of the minibatch order.
+    """
+
+    def __init__(self, kernel: Kernel, describe: EnvDescription, config: PPOConfig, horizon_steps: int, seed: int) -> None:
+        self.kernel = kernel
+        self.describe = describe
+        self.config = config
+        self.horizon_steps = horizon_steps
+        self._rng = np.random.default_rng(np.random.SeedSequence([seed, 0x990]))
+
+    def learning_rate(self, steps: int) -> float:
+        """The rate for a round whose first transition is environment step `steps`, summed over actors."""
+        if self.config.learning_rate_schedule == "constant":
+            return self.config.learning_rate
+        return self.config.learning_rate * max(0.0, 1.0 - steps / self.horizon_steps)
+
+    def update(self, chunks: Sequence[dict[str, NDArray[Any]]], steps: int) -> int:
+        """Train on one round.
+
+        Parameters
+        ----------
+        chunks
+            views by field name (see `tianji.layout.rollout_layout`), in an order that does not depend on timing.
+        steps
+            environment steps, summed over actors, before this round.
+
+        Returns
+        -------
+        int
+            optimizer steps done.
+        """
+        rollouts = [self.prepare(chunk) for chunk in chunks]
+        batch = rollouts[0] if len(rollouts) == 1 else _concatenate(rollouts)
+        rate = self.learning_rate(steps)
+        done = 0
+        for minibatch in self.minibatches(batch):
+            self.kernel.step(minibatch, rate)
+            done += 1
+        return done
+
+    def prepare(self, chunk: dict[str, NDArray[Any]]) -> Rollouts:
+        """Advantages and value targets of one chunk, under the kernel's weights."""
+        t, b = chunk["action"].shape
+        features = self.describe.encode(chunk["observation"].reshape((t + 1) * b, *self.describe.observation_shape))
+        all_values = self.kernel.values(features).reshape(t + 1, b)
+        value, next_value = all_values[:-1], all_values[1:]
+        truncated = chunk["truncated"]
+        cut = int(truncated.sum())
+        if cut:
+            next_value = next_value.copy()
+            final = chunk["final_observation"][:cut]
+            next_value[truncated] = self.kernel.values(self.describe.encode(final))
+        advantage = generalised_advantages(
+            chunk["reward"], value, next_value, chunk["terminated"], truncated, self.config.gamma, self.config.gae_lambda
+        )
+        return Rollouts(
+            features[: t * b],
+            chunk["action"].reshape(-1),
+            chunk["log_probability"].reshape(-1),
+            advantage.reshape(-1),
+            (advantage + value).reshape(-1),
+        )
+
+    def minibatches(self, batch: Rollouts) -> Iterator[Rollouts]:
+        """Every transition once an epoch, in a fresh random order; a last short minibatch is kept.
+
+        A minibatch that is the whole batch needs no order: a mean does not depend on it.
+        """
+        size = self.config.minibatch_size
+        for _ in range(self.config.epochs):
+            if size >= len(batch):
+                yield normalise(batch) if self.config.normalise_advantages else batch
+                continue
+            order = self._rng.permutation(len(batch))
+            for start in range(0, len(batch), size):
+                part = batch.take(order[start : start + size])
+                yield normalise(part) if self.config.normalise_advantages else part
+
+
+def normalise(batch: Rollouts) -> Rollouts:
+    """The same minibatch with advantages of mean 0 and (population) standard deviation 1."""
+    a = batch.advantage
+    scaled = (a - a.mean()) / (a.std() + np.float32(ADVANTAGE_EPSILON))
+    return Rollouts(batch.features, batch.action, batch.log_probability, scaled, batch.value_target)
+
+
+def _concatenate(parts: Sequence[Rollouts]) -> Rollouts:
+    return Rollouts(
+        np.concatenate([p.features for p in parts]),
+        np.concatenate([p.action for p in parts]),
+        np.concatenate([p.log_probability for p in parts]),
+        np.concatenate([p.advantage for p in parts]),
+        np.concatenate([p.value_target for p in parts]),
+    )

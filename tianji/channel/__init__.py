@@ -1,0 +1,1 @@
+"""How bytes move between roles: a small contract, and a backend for each URI scheme."""

@@ -1,0 +1,63 @@
+"""A policy on disk: safetensors, which cannot run code, with the network's description beside the arrays."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
+
+from tianji.algorithms.networks import ActorCritic, Vector
+from tianji.config import ConfigError
+
+
+@dataclass(frozen=True)
+class Policy:
+    """A network with its weights."""
+
+    network: ActorCritic
+    weights: Vector
+
+    def greedy(self, features: np.ndarray) -> np.ndarray:
+        """Most probable actions [N] for features [N, F]."""
+        return np.asarray(self.network.logits(self.network.views(self.weights), features).argmax(axis=1))
+
+
+def save_policy(path: Path, policy: Policy, **metadata: str) -> None:
+    """Write a policy; `metadata` is kept as text."""
+    network = policy.network
+    description = {"features": network.features, "hidden": network.hidden, "actions": network.actions}
+    save_file(
+        network.named_tensors(policy.weights),
+        path,
+        metadata={"network": network.name, "description": json.dumps(description), **metadata},
+    )
+
+
+def load_policy(path: Path) -> Policy:
+    """Read a policy.
+
+    Raises
+    ------
+    ConfigError
+        when the file is not a policy of a network that this version knows.
+    """
+    try:
+        with safe_open(path, framework="numpy") as file:
+            metadata = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
+    except FileNotFoundError:
+        raise ConfigError(f"{path}: no such file") from None
+    except (SafetensorError, OSError) as error:
+        raise ConfigError(f"{path}: not a safetensors file: {error}") from None
+    if metadata.get("network") != ActorCritic.name:
+        raise ConfigError(f"{path}: holds network {metadata.get('network')!r}; known: {ActorCritic.name}")
+    try:
+        description = json.loads(metadata["description"])
+        network = ActorCritic(int(description["features"]), tuple(description["hidden"]), int(description["actions"]))
+        return Policy(network, network.flatten(tensors))
+    except (KeyError, TypeError, ValueError) as error:
+        raise ConfigError(f"{path}: damaged policy: {error}") from None

@@ -1,0 +1,167 @@
+"""What a training run is told: frozen, typed and checked once, at the edge.
+
+Inside the package code trusts these types. `ConfigError` carries the one line that a user is shown.
+"""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+import msgspec
+from msgspec import Meta, Struct
+
+T = TypeVar("T")
+
+Positive = Annotated[int, Meta(ge=1)]
+Count = Annotated[int, Meta(ge=0)]
+PositiveFloat = Annotated[float, Meta(gt=0)]
+NonNegativeFloat = Annotated[float, Meta(ge=0)]
+Fraction = Annotated[float, Meta(ge=0, le=1)]
+
+
+class ConfigError(Exception):
+    """Unusable arguments or input; its text is one line that says what is wrong and what would be right."""
+
+
+class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Base of all configuration: immutable, keyword-only, and an unknown key is an error."""
+
+
+class NetworkConfig(Settings):
+    """A pair of multilayer perceptrons, one for the policy and one for the value, that share nothing."""
+
+    kind: Literal["mlp-separate"] = "mlp-separate"
+    hidden: tuple[Positive, ...] = (64, 64)
+    activation: Literal["tanh"] = "tanh"
+
+
+class PPOConfig(Settings):
+    """Proximal policy optimisation (Schulman et al., 2017, arXiv 1707.06347) with generalised advantages."""
+
+    rollout_steps: Positive = 128
+    """Steps of each environment in one update round (T)."""
+    minibatch_size: Positive = 256
+    epochs: Positive = 10
+    learning_rate: PositiveFloat = 3e-4
+    learning_rate_schedule: Literal["constant", "linear"] = "constant"
+    """`linear` falls to zero at `horizon_steps` environment steps, summed over actors."""
+    clip: PositiveFloat = 0.2
+    gamma: Fraction = 0.99
+    gae_lambda: Fraction = 0.95
+    value_coefficient: NonNegativeFloat = 0.5
+    entropy_coefficient: NonNegativeFloat = 0.0
+    max_grad_norm: PositiveFloat = 0.5
+    adam_epsilon: PositiveFloat = 1e-5
+    normalise_advantages: bool = True
+    """Subtract the mean and divide by the (population) standard deviation of each minibatch."""
+
+
+class TrainConfig(Settings):
+    """One training run of TianJi, complete."""
+
+    env: str
+    algo: Literal["ppo"] = "ppo"
+    seed: Count = 0
+    actors: Positive = 2
+    envs_per_actor: Positive = 4
+    buffer: bool = True
+    """False joins the actors to the learner directly: the plain synchronous system that the suite compares with."""
+    chunk_slots: Annotated[int, Meta(ge=2)] = 4
+    """Shared-memory slots of each actor: the most chunks it can have in flight."""
+    network: NetworkConfig = NetworkConfig()
+    ppo: PPOConfig = PPOConfig()
+    device: Literal["cpu", "cuda"] = "cpu"
+    kernel: Literal["auto", "numpy", "torch"] = "auto"
+    """Who computes updates: hand-derived NumPy gradients (fastest on a CPU) or torch autograd (any device)."""
+    horizon_steps: Positive = 1_000_000
+    """What schedules count towards, in environment steps summed over actors."""
+    stop_steps: Positive = 1_000_000
+    stop_seconds: PositiveFloat | None = None
+    stop_return: float | None = None
+    """Stop when the mean return of the last 100 finished episodes reaches this."""
+    snapshot_every_steps: Positive = 10_000
+    world: Literal["real", "lockstep"] = "real"
+
+    def __post_init__(self) -> None:
+        if self.kernel == "numpy" and self.device == "cuda":
+            raise ValueError("kernel 'numpy' runs on the cpu only; use kernel 'torch' with device 'cuda'")
+        if self.round_steps > self.stop_steps:
+            raise ValueError(
+                f"stop_steps {self.stop_steps} is less than one update round of {self.round_steps} steps; raise it"
+            )
+
+    @property
+    def environments(self) -> int:
+        """Environments over all actors."""
+        return self.actors * self.envs_per_actor
+
+    @property
+    def round_steps(self) -> int:
+        """Environment steps between two weight publications, over all actors."""
+        return self.environments * self.ppo.rollout_steps
+
+
+def convert(data: Mapping[str, Any], kind: type[T], where: str) -> T:
+    """Check plain data against a settings type.
+
+    Raises
+    ------
+    ConfigError
+        naming the key, what is wrong with it and, for an unknown key, the nearest known one.
+    """
+    try:
+        return msgspec.convert(data, kind)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{where}: {_explain(str(error), kind)}") from error
+
+
+def _explain(message: str, kind: type) -> str:
+    """Turn msgspec's `Object contains unknown field `x` - at `$.ppo`` into a line with a suggestion."""
+    text = message.replace("Object contains unknown field", "unknown key").replace("Object missing required field", "missing key")
+    text = text.replace(" - at `$.", " in `").replace(" - at `$", " at `")
+    if "unknown key" in text:
+        unknown = message.split("`")[1]
+        known = sorted(_keys(kind))
+        near = difflib.get_close_matches(unknown, known, n=1)
+        text += f"; did you mean `{near[0]}`?" if near else f"; known keys: {', '.join(known)}"
+    return text
+
+
+def _keys(kind: type) -> Iterable[str]:
+    for field in msgspec.structs.fields(kind):
+        yield field.name
+        if isinstance(field.type, type) and issubclass(field.type, Struct):
+            yield from _keys(field.type)
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Read a TOML file, or raise `ConfigError` with the line that is wrong."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ConfigError(f"{path}: no such file") from None
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: not a TOML file: {error}") from None
+
+
+def assign(data: dict[str, Any], assignment: str) -> None:
+    """Apply one `--set a.b=value` to nested plain data; the value is read as TOML, else taken as text."""
+    key, equals, text = assignment.partition("=")
+    if not equals or not key.strip():
+        raise ConfigError(f"--set {assignment}: write it as key=value, for instance ppo.learning_rate=3e-4")
+    try:
+        value: Any = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = text
+    *path, last = key.strip().split(".")
+    for name in path:
+        data = data.setdefault(name, {})
+        if not isinstance(data, dict):
+            raise ConfigError(f"--set {assignment}: `{name}` holds a value, not a table")
+    data[last] = value

@@ -1,0 +1,49 @@
+"""Buffer: gathers chunks in order of arrival and pushes them on in batches, without touching what is in them."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from tianji.messages import ChunkHeader
+from tianji.roles.role import Arrived, Credited, Effect, Event, Release, Role, Send, Trigger, Waiting
+
+
+@dataclass
+class Buffer(Role):
+    """State of one buffer.
+
+    Parameters
+    ----------
+    batch_chunks
+        chunks in a message to the learner.
+    """
+
+    batch_chunks: int
+    fifo: deque[ChunkHeader] = field(default_factory=deque, init=False)
+    forwarded: int = field(default=0, init=False)
+    deepest: int = field(default=0, init=False)
+
+    def table(self) -> tuple[Trigger, ...]:
+        return (Trigger("forward", lambda: len(self.fifo) >= self.batch_chunks, self._forward),)
+
+    def _forward(self) -> list[Effect]:
+        batch = [self.fifo.popleft() for _ in range(self.batch_chunks)]
+        self.forwarded += len(batch)
+        return [Send("batches", batch)]
+
+    def absorb(self, event: Event) -> list[Effect]:
+        match event:
+            case Arrived(chunks=chunks):
+                self.fifo.extend(chunks)
+                self.deepest = max(self.deepest, len(self.fifo))
+            case Credited(slots=slots):
+                # The final reader is done: its credit goes back to the actors that own the slots.
+                return [Release("chunks", slots)]
+        return []
+
+    def waiting_for(self) -> Waiting:
+        return "samples"
+
+    def counters(self) -> dict[str, float]:
+        return {"chunks_forwarded": float(self.forwarded), "queue_depth_max": float(self.deepest)}

@@ -1,0 +1,164 @@
+"""`train(config) -> Result`: the Python entry point."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from tianji.algorithms.networks import ActorCritic, Vector
+from tianji.checkpoint import Policy
+from tianji.config import ConfigError, TrainConfig
+from tianji.envs import EnvDescription, describe
+from tianji.launch import local
+from tianji.messages import Done, Episodes, FromRole, Report, Snapshot, Started
+from tianji.worlds import lockstep
+
+WINDOW = 100
+"""Episodes in the training mean."""
+
+Outcome = Literal["return", "steps", "seconds", "interrupted"]
+
+
+@dataclass
+class Result:
+    """What a run did."""
+
+    config: TrainConfig
+    describe: EnvDescription
+    outcome: Outcome
+    """Which limit ended it."""
+    steps: int
+    """Environment steps trained on."""
+    version: int
+    """Optimizer steps."""
+    seconds: float
+    """From the first environment step of any actor to the last snapshot."""
+    mean_return: float | None
+    """Of the last 100 finished episodes (of all, where there were fewer); None when none finished."""
+    episodes: int
+    weights: Vector
+    reached_s: float | None = None
+    """When the training mean reached `stop_return`, in seconds from the first environment step."""
+    reports: list[Report] = field(default_factory=list)
+
+    @property
+    def policy(self) -> Policy:
+        network = ActorCritic.build(self.config.network, self.describe.features, self.describe.actions)
+        return Policy(network, self.weights)
+
+
+class _Watch:
+    """Listens to the roles, keeps what the result needs and says when the run should end."""
+
+    def __init__(self, config: TrainConfig, listener: Callable[[FromRole], None] | None) -> None:
+        self.config = config
+        self.listener = listener
+        self.first_step_ns: int | None = None
+        self.returns: deque[float] = deque(maxlen=WINDOW)
+        self.episodes = 0
+        self.reached_ns: int | None = None
+        self.last: Snapshot | None = None
+        self.reports: list[Report] = []
+        self.outcome: Outcome | None = None
+
+    def __call__(self, message: FromRole) -> str | None:
+        if self.listener is not None:
+            self.listener(message)
+        match message:
+            case Started(role=role, at_ns=at) if role.startswith("actor"):
+                self.first_step_ns = at if self.first_step_ns is None else min(at, self.first_step_ns)
+            case Episodes(episodes=episodes):
+                return self._episodes([(e.at_ns, e.episode_return) for e in episodes])
+            case Snapshot():
+                self.last = message
+            case Report():
+                self.reports.append(message)
+            case Done():
+                self.outcome = self.outcome or "steps"
+                return "steps"
+        return None
+
+    def _episodes(self, finished: list[tuple[int, float]]) -> str | None:
+        threshold = self.config.stop_return
+        for at, value in finished:
+            self.returns.append(value)
+            self.episodes += 1
+            full = len(self.returns) == WINDOW
+            if threshold is not None and self.reached_ns is None and full and np.mean(self.returns) >= threshold:
+                self.reached_ns = at
+                self.outcome = self.outcome or "return"
+        return "return" if self.reached_ns is not None else None
+
+
+def train(config: TrainConfig, listener: Callable[[FromRole], None] | None = None) -> Result:
+    """Train, and return when a limit is reached or Ctrl-C is pressed.
+
+    Parameters
+    ----------
+    listener
+        is told everything that roles report, as it comes.
+
+    Raises
+    ------
+    ConfigError
+        for an environment that cannot be trained on, or a device that is not there.
+    tianji.launch.local.RoleFailed
+        when a role's process fails.
+    """
+    description = describe(config.env)
+    _check_device(config)
+    watch = _Watch(config, listener)
+    try:
+        if config.world == "lockstep":
+            lockstep.run(config, description, _with_time_limit(watch, config.stop_seconds))
+        else:
+            local.run(config, description, watch)
+    except KeyboardInterrupt:
+        watch.outcome = "interrupted"
+    return _result(watch, config, description)
+
+
+def _with_time_limit(watch: _Watch, stop_seconds: float | None) -> Callable[[FromRole], str | None]:
+    """The lockstep world has no launcher with a clock: look at it whenever something is reported."""
+    if stop_seconds is None:
+        return watch
+    deadline = time.monotonic() + stop_seconds
+
+    def timed(message: FromRole) -> str | None:
+        return watch(message) or ("seconds" if time.monotonic() >= deadline else None)
+
+    return timed
+
+
+def _check_device(config: TrainConfig) -> None:
+    if config.device == "cuda":
+        import torch
+
+        if not torch.cuda.is_available():
+            raise ConfigError("device cuda: torch finds no CUDA device here; use --device cpu")
+
+
+def _result(watch: _Watch, config: TrainConfig, description: EnvDescription) -> Result:
+    network = ActorCritic.build(config.network, description.features, description.actions)
+    last, first = watch.last, watch.first_step_ns
+    weights = network.initialise(config.seed) if last is None else np.frombuffer(last.weights, "<f4").copy()
+    counters = {k: v for report in watch.reports if report.role.startswith("learner") for k, v in report.counters.items()}
+    end = time.monotonic_ns() if last is None or watch.outcome != "steps" else last.at_ns
+    return Result(
+        config=config,
+        describe=description,
+        outcome=watch.outcome or "seconds",
+        steps=int(counters.get("steps", last.steps if last else 0)),
+        version=int(counters.get("optimizer_steps", last.version if last else 0)),
+        seconds=0.0 if first is None else (end - first) / 1e9,
+        mean_return=float(np.mean(watch.returns)) if watch.returns else None,
+        episodes=watch.episodes,
+        weights=weights,
+        reached_s=None if watch.reached_ns is None or first is None else (watch.reached_ns - first) / 1e9,
+        reports=watch.reports,
+    )

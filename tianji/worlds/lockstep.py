@@ -1,0 +1,70 @@
+"""All roles in one process, in a fixed order of events: bit-for-bit repeatable, and a breakpoint stops everything.
+
+The same roles and workers as in the real world, over the `memory` channel. `order_seed` varies who is served first,
+which a strict run must not depend on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from tianji.channel.registry import Network
+from tianji.config import TrainConfig
+from tianji.envs import EnvDescription
+from tianji.messages import FromRole, SlotRef
+from tianji.topology import build, chunk_layout
+from tianji.worlds.assembly import assemble
+
+
+class Deadlock(RuntimeError):
+    """Every role waits and nothing is on its way."""
+
+
+def run(
+    config: TrainConfig,
+    describe: EnvDescription,
+    on_message: Callable[[FromRole], str | None],
+    order_seed: int | None = None,
+) -> None:
+    """Run to the end.
+
+    Parameters
+    ----------
+    on_message
+        is told everything that roles report; the reason it returns, if any, ends the run.
+    order_seed
+        None serves roles in the order of the topology, always.
+    """
+    topology = build(config, "memory://lockstep")
+    layout = chunk_layout(config, describe)
+    slots: dict[SlotRef, bytearray] = {}
+    reasons: list[str] = []
+
+    def memory(slot: SlotRef) -> bytearray:
+        return slots.setdefault(slot, bytearray(layout.capacity_bytes))
+
+    def tell(message: FromRole) -> None:
+        if reason := on_message(message):
+            reasons.append(reason)
+
+    with Network() as network:
+        hosts = [assemble(spec, config, describe, topology, network, memory, None, tell) for spec in topology.roles]
+        try:
+            order = list(hosts)
+            rng = None if order_seed is None else np.random.default_rng(order_seed)
+            for host in hosts:
+                host.begin()
+            while not all(host.ended for host in hosts):
+                if rng is not None:
+                    rng.shuffle(order)  # type: ignore[arg-type]
+                moved = [host.pump() for host in order if not host.ended]
+                if reasons:
+                    for host in order:
+                        host.stop(reasons[0])
+                elif not any(moved):
+                    raise Deadlock(", ".join(f"{h.role.name} waits for {h.role.waiting_for()}" for h in hosts if not h.ended))
+        finally:
+            for host in hosts:
+                host.close()

@@ -1,0 +1,191 @@
+"""What roles have computed for them: an actor's sampling and a learner's training."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tianji import envs
+from tianji.algorithms.networks import ActorCritic, Vector
+from tianji.algorithms.ppo import PPO, make_kernel
+from tianji.config import TrainConfig
+from tianji.envs import EnvDescription
+from tianji.layout import ChunkLayout
+from tianji.messages import Episode, SlotRef
+from tianji.roles.actor import Rollout, RolloutDone
+from tianji.roles.learner import Update, UpdateDone
+from tianji.telemetry import Account, Clock
+
+Views = dict[str, NDArray[Any]]
+Body = Callable[[SlotRef], Views]
+"""From the name of a slot to arrays over its memory."""
+
+
+class Worker(Protocol):
+    """Performs a role's work."""
+
+    account: Account
+
+    def run(self, argument: Any) -> Any:
+        """Do the work and return its result."""
+
+    def weights(self) -> Vector:
+        """The weights it works with: an actor's are written by the weights edge, a learner's are read by it."""
+
+    def close(self) -> None:
+        """Free environments."""
+
+
+class Sampler:
+    """Steps environments under the latest weights and writes what happens into a slot.
+
+    Parameters
+    ----------
+    seed, index
+        of the run and of this actor within it: every environment and the action noise follow from both.
+    """
+
+    def __init__(
+        self, config: TrainConfig, describe: EnvDescription, layout: ChunkLayout, body: Body, index: int, clock: Clock
+    ) -> None:
+        self.network = ActorCritic.build(config.network, describe.features, describe.actions)
+        self.account = Account()
+        self.finished: list[Episode] = []
+        self.steps = 0
+        self._describe, self._layout, self._body, self._clock = describe, layout, body, clock
+        self._horizon = config.ppo.rollout_steps
+        self._flat = np.zeros(self.network.size, np.float32)
+        self._blocks = self.network.views(self._flat)
+        sequence = np.random.SeedSequence([config.seed, index])
+        env_seed, action_seed = sequence.generate_state(2)
+        self._rng = np.random.default_rng(action_seed)
+        self._envs = envs.make_vector(config.env, config.envs_per_actor)
+        self._observation = np.array(self._envs.reset(seed=int(env_seed))[0])
+        self._returns = np.zeros(config.envs_per_actor)
+        self._lengths = np.zeros(config.envs_per_actor, np.int64)
+
+    def weights(self) -> Vector:
+        return self._flat
+
+    def run(self, argument: Rollout) -> RolloutDone:
+        """Fill the slot with T steps of every environment."""
+        views = self._body(argument.slot)
+        observation, t_max, b = views["observation"], self._horizon, len(self._returns)
+        noise = self._rng.random((t_max, b, 1))
+        observation[0] = self._observation
+        ragged = env_ns = infer_ns = 0
+        mark = self._clock()
+        for t in range(t_max):
+            logits = self.network.logits(self._blocks, self._describe.encode(observation[t]))
+            action, views["log_probability"][t] = choose(logits, noise[t])
+            decided = self._clock()
+            infer_ns += decided - mark
+            next_observation, reward, terminated, truncated, info = self._envs.step(action)
+            observation[t + 1] = next_observation
+            views["action"][t] = action
+            views["reward"][t] = reward
+            views["terminated"][t] = terminated
+            views["truncated"][t] = truncated
+            self._returns += reward
+            self._lengths += 1
+            self.steps += b
+            mark = self._clock()
+            env_ns += mark - decided
+            if "final_obs" in info:
+                ended = terminated | truncated
+                for i in np.flatnonzero(ended):
+                    if truncated[i] and not terminated[i]:
+                        views["final_observation"][ragged] = info["final_obs"][i]
+                        ragged += 1
+                    self.finished.append(Episode(mark, float(self._returns[i]), int(self._lengths[i]), self.steps))
+                self._returns[ended] = 0
+                self._lengths[ended] = 0
+                # An episode that the environment calls both terminated and truncated has ended: nothing to bootstrap.
+                views["truncated"][t] &= ~terminated
+        self._observation[...] = observation[t_max]
+        self.account.busy_ns["infer"] += infer_ns
+        self.account.busy_ns["env"] += env_ns
+        return RolloutDone(argument.slot, t_max * b, ragged, self._layout.size_bytes(ragged))
+
+    def take_finished(self) -> list[Episode]:
+        """Episodes that ended since the last call."""
+        finished, self.finished = self.finished, []
+        return finished
+
+    def close(self) -> None:
+        self._envs.close()
+
+
+def choose(logits: NDArray[np.float32], noise: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """Draw actions from softmax(logits) by inversion.
+
+    Parameters
+    ----------
+    logits : [B, A]
+    noise : [B, 1]
+        uniform on [0, 1)
+
+    Returns
+    -------
+    actions [B] and their log-probabilities [B]
+    """
+    shifted = logits - logits.max(axis=1, keepdims=True)
+    weight = np.exp(shifted)
+    cumulative = weight.cumsum(axis=1)
+    total = cumulative[:, -1:]
+    action = (cumulative[:, :-1] <= noise * total).sum(axis=1)
+    return action, shifted[np.arange(len(action)), action] - np.log(total[:, 0])
+
+
+class Trainer:
+    """Trains on the chunks that the learner names."""
+
+    def __init__(self, config: TrainConfig, describe: EnvDescription, body: Body, clock: Clock) -> None:
+        network = ActorCritic.build(config.network, describe.features, describe.actions)
+        self.kernel = make_kernel(config, network, network.initialise(config.seed))
+        self.algorithm = PPO(self.kernel, describe, config.ppo, config.horizon_steps, config.seed)
+        self.account = Account()
+        self._body, self._clock = body, clock
+
+    def weights(self) -> Vector:
+        return self.kernel.weights()
+
+    def run(self, argument: Update) -> UpdateDone:
+        start = self._clock()
+        done = self.algorithm.update([self._body(chunk.slot) for chunk in argument.chunks], argument.steps)
+        self.account.busy_ns["update"] += self._clock() - start
+        return UpdateDone(argument.chunks, done)
+
+    def close(self) -> None:
+        """Nothing to free."""
+
+
+class Idle:
+    """The worker of a role that computes nothing."""
+
+    def __init__(self) -> None:
+        self.account = Account()
+
+    def run(self, argument: Any) -> Any:
+        raise TypeError(f"this role has no work, yet was given {argument!r}")
+
+    def weights(self) -> Vector:
+        return np.zeros(0, np.float32)
+
+    def close(self) -> None:
+        """Nothing to free."""
+
+
+def chunk_views(layout: ChunkLayout, memory: Callable[[SlotRef], Any]) -> Body:
+    """Views of slots, made once for each slot."""
+    cache: dict[SlotRef, Views] = {}
+
+    def body(slot: SlotRef) -> Views:
+        if slot not in cache:
+            cache[slot] = layout.views(memory(slot))
+        return cache[slot]
+
+    return body
