@@ -88,7 +88,7 @@ def train(options: Any) -> int:
     mean = "no episode finished" if result.mean_return is None else f"mean return of the last episodes {result.mean_return:.1f}"
     print(f"{result.steps:,} steps, {result.version:,} updates, {result.episodes:,} episodes in {result.seconds:.1f} s; {mean}")
     if config.stop_return is not None:
-        print(_verdict(config.stop_return, result.reached_s, result.steps, result.outcome))
+        print(_verdict(config.stop_return, result.reached_s, result.reached_steps, result.outcome))
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
         save_policy(out / "policy.safetensors", result.policy, env=config.env, steps=str(result.steps))
@@ -100,6 +100,7 @@ def train(options: Any) -> int:
             "episodes": result.episodes,
             "mean_return": result.mean_return,
             "reached_s": result.reached_s,
+            "reached_steps": result.reached_steps,
             "config": config,
         }
         (out / "result.json").write_bytes(msgspec.json.format(msgspec.json.encode(summary)) + b"\n")
@@ -107,8 +108,8 @@ def train(options: Any) -> int:
     return INTERRUPTED if result.outcome == "interrupted" else DONE
 
 
-def _verdict(threshold: float, reached_s: float | None, steps: int, outcome: str) -> str:
-    if reached_s is not None:
+def _verdict(threshold: float, reached_s: float | None, steps: int | None, outcome: str) -> str:
+    if reached_s is not None and steps is not None:
         return f"reached a mean of {threshold:g} over 100 episodes after {reached_s:.2f} s and {steps:,} steps"
     return f"ended by its limit of {outcome} before a mean of {threshold:g} over 100 episodes"
 

@@ -44,6 +44,8 @@ class Result:
     weights: Vector
     reached_s: float | None = None
     """When the training mean reached `stop_return`, in seconds from the first environment step."""
+    reached_steps: int | None = None
+    """Environment steps that the actors had taken by then."""
     reports: list[Report] = field(default_factory=list)
 
     @property
@@ -62,6 +64,8 @@ class _Watch:
         self.returns: deque[float] = deque(maxlen=WINDOW)
         self.episodes = 0
         self.reached_ns: int | None = None
+        self.reached_steps: int | None = None
+        self.actor_steps: dict[str, int] = {}
         self.last: Snapshot | None = None
         self.reports: list[Report] = []
         self.outcome: Outcome | None = None
@@ -72,7 +76,8 @@ class _Watch:
         match message:
             case Started(role=role, at_ns=at) if role.startswith("actor"):
                 self.first_step_ns = at if self.first_step_ns is None else min(at, self.first_step_ns)
-            case Episodes(episodes=episodes):
+            case Episodes(role=role, actor_steps=steps, episodes=episodes):
+                self.actor_steps[role] = steps
                 return self._episodes([(e.at_ns, e.episode_return) for e in episodes])
             case Snapshot():
                 self.last = message
@@ -91,6 +96,7 @@ class _Watch:
             full = len(self.returns) == WINDOW
             if threshold is not None and self.reached_ns is None and full and np.mean(self.returns) >= threshold:
                 self.reached_ns = at
+                self.reached_steps = sum(self.actor_steps.values())
                 self.outcome = self.outcome or "return"
         return "return" if self.reached_ns is not None else None
 
@@ -148,17 +154,17 @@ def _result(watch: _Watch, config: TrainConfig, description: EnvDescription) -> 
     last, first = watch.last, watch.first_step_ns
     weights = network.initialise(config.seed) if last is None else np.frombuffer(last.weights, "<f4").copy()
     counters = {k: v for report in watch.reports if report.role.startswith("learner") for k, v in report.counters.items()}
-    end = time.monotonic_ns() if last is None or watch.outcome != "steps" else last.at_ns
     return Result(
         config=config,
         describe=description,
         outcome=watch.outcome or "seconds",
         steps=int(counters.get("steps", last.steps if last else 0)),
         version=int(counters.get("optimizer_steps", last.version if last else 0)),
-        seconds=0.0 if first is None else (end - first) / 1e9,
+        seconds=0.0 if first is None or last is None else max(0, last.at_ns - first) / 1e9,
         mean_return=float(np.mean(watch.returns)) if watch.returns else None,
         episodes=watch.episodes,
         weights=weights,
         reached_s=None if watch.reached_ns is None or first is None else (watch.reached_ns - first) / 1e9,
+        reached_steps=watch.reached_steps,
         reports=watch.reports,
     )

@@ -68,6 +68,7 @@ class Learner(Role):
     version: int = field(default=0, init=False)
     steps: int = field(default=0, init=False)
     announced: bool = field(default=False, init=False)
+    snapshot_version: int = field(default=-1, init=False)
     pending: list[ChunkHeader] = field(default_factory=list, init=False)
 
     def __post_init__(self) -> None:
@@ -92,7 +93,7 @@ class Learner(Role):
     def absorb(self, event: Event) -> list[Effect]:
         match event:
             case Begin():
-                return [PublishWeights(0), TakeSnapshot(0, 0)]
+                return [PublishWeights(0), self._snapshot()]
             case Arrived(chunks=chunks):
                 return self._take_in(chunks)
             case WorkDone(result=UpdateDone() as done):
@@ -121,11 +122,19 @@ class Learner(Role):
         effects: list[Effect] = [] if last else [PublishWeights(self.version)]
         effects.append(Release(self.port, [chunk.slot for chunk in done.chunks]))
         if last or before // self.snapshot_every_steps != self.steps // self.snapshot_every_steps:
-            effects.append(TakeSnapshot(self.version, self.steps))
+            effects.append(self._snapshot())
         if last:
             self.announced = True
             effects.append(Announce("steps"))
         return effects
+
+    def _snapshot(self) -> Effect:
+        self.snapshot_version = self.version
+        return TakeSnapshot(self.version, self.steps)
+
+    def closing(self) -> list[Effect]:
+        # However it ended: the last policy is handed out.
+        return [] if self.snapshot_version == self.version else [self._snapshot()]
 
     def waiting_for(self) -> Waiting:
         return "stop" if self.announced else "samples"

@@ -160,6 +160,10 @@ class Role(ABC):
         """Totals for the role's report."""
         return {}
 
+    def closing(self) -> list[Effect]:
+        """What the role still owes when it ends."""
+        return []
+
     def handle(self, event: Event) -> list[Effect]:
         """Advance by one event."""
         if self.ended:
@@ -180,4 +184,4 @@ class Role(ABC):
 
     def _end(self) -> list[Effect]:
         self.ended = True
-        return [End()]
+        return [*self.closing(), End()]

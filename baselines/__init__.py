@@ -1,0 +1,1 @@
+"""Every system of the comparison, behind one small contract (`baselines.system`)."""

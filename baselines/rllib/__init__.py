@@ -1,0 +1,1 @@
+"""Ray RLlib, on its new API stack."""

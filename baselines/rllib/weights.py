@@ -1,0 +1,42 @@
+"""Weights of RLlib's default PPO module to and from the flat vector of the workload's network."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tianji.algorithms.networks import ActorCritic, Vector
+
+_TOWERS = {"policy": ("encoder.actor_encoder.net.mlp", "pi.net.mlp"), "value": ("encoder.critic_encoder.net.mlp", "vf.net.mlp")}
+
+
+def _names(network: ActorCritic) -> dict[str, str]:
+    """From our tensor names to RLlib's."""
+    depth, names = len(network.hidden), {}
+    for tower, (encoder, head) in _TOWERS.items():
+        for layer in range(depth + 1):
+            # Its encoder is a torch Sequential: a linear layer, then its activation, and so on.
+            place = f"{encoder}.{2 * layer}" if layer < depth else f"{head}.0"
+            names[f"{tower}.{layer}.kernel"] = f"{place}.weight"
+            names[f"{tower}.{layer}.bias"] = f"{place}.bias"
+    return names
+
+
+def to_rllib(network: ActorCritic, flat: Vector, like: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
+    """A state for RLlib's module: ours where it has a counterpart, its own elsewhere.
+
+    torch's linear layers hold [outputs, inputs]; ours [inputs, outputs].
+    """
+    state = {name: np.asarray(value) for name, value in like.items()}
+    tensors = network.named_tensors(flat)
+    for ours, theirs in _names(network).items():
+        state[theirs] = np.ascontiguousarray(tensors[ours].T)
+    return state
+
+
+def from_rllib(network: ActorCritic, state: Mapping[str, Any]) -> Vector:
+    """The flat vector of an RLlib module's state."""
+    return network.flatten({ours: np.asarray(state[theirs]).T for ours, theirs in _names(network).items()})

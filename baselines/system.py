@@ -1,0 +1,128 @@
+"""The contract: what the runner asks of a system under test, and how a system is found by name.
+
+A system runs in a host process of its own (`python -m baselines.host`), started by the interpreter that it names, in a
+process group and on the cores that the runner chose. It trains on one workload within a budget and tells a `Recorder`
+what happens, as it happens. To add a system: subclass `System`, and name it in the entry-point group
+`tianji_bench.systems` of your own package.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from baselines.workload import Workload
+from tianji.config import ConfigError
+
+GROUP = "tianji_bench.systems"
+BUILT_IN = {
+    "sync": "baselines.tianji:Sync",
+    "tianji": "baselines.tianji:TianJi",
+    "rllib": "baselines.rllib.ppo:RLlib",
+}
+
+
+class Task(Struct, frozen=True):
+    """One run: which system, on what, with which seed and cores."""
+
+    system: str
+    workload: Workload
+    seed: int
+    cores: tuple[int, ...]
+    """Processors that the run may use, all its processes together."""
+
+
+class Recorder(Protocol):
+    """Where a system tells what happens. Times are `time.monotonic_ns` of this host, taken when it happened."""
+
+    directory: Path
+    """A folder of this run's own."""
+
+    def first_step(self, at_ns: int) -> None:
+        """The first environment step of any actor: the measured clock starts."""
+
+    def episode(self, at_ns: int, episode_return: float, length: int, steps: int) -> None:
+        """An episode ended; `steps` counts real transitions of all actors so far, this episode's included."""
+
+    def snapshot(self, at_ns: int, steps: int, version: int, weights: NDArray[np.float32]) -> None:
+        """A policy was published: the flat vector of the workload's network (see `tianji.algorithms.networks`)."""
+
+    def process(
+        self, role: str, busy_s: Mapping[str, float], wait_s: Mapping[str, float], cpu_s: float, peak_rss_bytes: int
+    ) -> None:
+        """A process accounts for its time, once, at its end."""
+
+    def counter(self, name: str, value: float) -> None:
+        """A total of the run, in snake_case with its unit last."""
+
+
+class System(ABC):
+    """A training system under test."""
+
+    name: str
+    title: str
+    """As a reader of the report should see it."""
+
+    def interpreter(self) -> list[str]:
+        """Command that starts this system's Python: override it where dependencies clash."""
+        return [sys.executable]
+
+    @abstractmethod
+    def available(self) -> str | None:
+        """Why this system cannot run here (a missing package), in a few words; None when it can."""
+
+    @abstractmethod
+    def deviations(self, task: Task) -> list[str]:
+        """Where it departs from the matched configuration, in words; empty when nowhere."""
+
+    @abstractmethod
+    def settings(self, task: Task) -> dict[str, Any]:
+        """How the task was translated: process counts and the system's own option values, as plain data."""
+
+    def prepare(self, task: Task, recorder: Recorder) -> None:  # noqa: B027 (a system may need none)
+        """Do what is not training: import, start daemons, build. Counted as set-up."""
+
+    @abstractmethod
+    def train(self, task: Task, recorder: Recorder) -> None:
+        """Train until the budget's steps or seconds are used, telling the recorder; end no sooner.
+
+        At least a snapshot before the first update, one every `snapshot_every_steps`, and one at the end.
+        """
+
+    def stop(self) -> None:  # noqa: B027 (a system may need none)
+        """End every process and free everything; called once, also after a failure."""
+
+
+def names() -> list[str]:
+    """Every system that can be asked for."""
+    return sorted({*BUILT_IN, *(point.name for point in entry_points(group=GROUP))})
+
+
+def get(name: str) -> System:
+    """The system of this name.
+
+    Raises
+    ------
+    ConfigError
+        when there is none.
+    """
+    if name in BUILT_IN:
+        module, _, attribute = BUILT_IN[name].partition(":")
+        system: System = getattr(importlib.import_module(module), attribute)()
+        return system
+    for point in entry_points(group=GROUP):
+        if point.name == name:
+            outside: System = point.load()()
+            return outside
+    near = difflib.get_close_matches(name, names(), n=1)
+    raise ConfigError(f"unknown system {name!r}; {f'did you mean {near[0]}? ' if near else ''}known: {', '.join(names())}")

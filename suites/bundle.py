@@ -1,0 +1,239 @@
+"""The result of one run: a directory with `bundle.json` and `events.jsonl`, written once and never edited.
+
+This module imports no other package of the project: whoever has a bundle can read it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct
+
+SCHEMA = "tianji-bench/bundle/1"
+PARTIAL = ".partial"
+"""Suffix of a cell's directory until it is measured and evaluated."""
+
+
+class BundleError(Exception):
+    """A bundle breaks the schema; the text is one line that names the file and what is wrong."""
+
+
+class Event(Struct, frozen=True, forbid_unknown_fields=True, tag_field="event"):
+    """Base of all events; `ns` is monotonic time on the host of the run."""
+
+    ns: int
+
+
+class Phase(Event, frozen=True, tag="phase"):
+    """A phase begins."""
+
+    name: Literal["setup", "train", "teardown"]
+    wall_ns: int
+
+
+class FirstStep(Event, frozen=True, tag="first_step"):
+    """The measured clock starts."""
+
+
+class Episode(Event, frozen=True, tag="episode"):
+    """An episode ended."""
+
+    episode_return: float = msgspec.field(name="return")
+    length: int = 0
+    steps: int = 0
+    """Environment steps of all actors so far."""
+
+
+class Snapshot(Event, frozen=True, tag="snapshot"):
+    """A policy was published."""
+
+    steps: int
+    version: int
+    file: str
+
+
+class Process(Event, frozen=True, tag="process"):
+    """A process accounted for its time."""
+
+    role: str
+    busy_s: dict[str, float]
+    wait_s: dict[str, float]
+    cpu_s: float
+    peak_rss_bytes: int
+
+
+class Counter(Event, frozen=True, tag="counter"):
+    """A total of the run."""
+
+    name: str
+    value: float
+
+
+class Usage(Event, frozen=True, tag="usage"):
+    """What the whole process tree had used by then."""
+
+    cpu_s: float
+    rss_bytes: int
+
+
+class Evaluation(Event, frozen=True, tag="evaluation"):
+    """Greedy episodes of one snapshot, played after the run."""
+
+    steps: int
+    version: int
+    purpose: Literal["curve", "confirm"]
+    returns: list[float]
+
+
+AnyEvent = Phase | FirstStep | Episode | Snapshot | Process | Counter | Usage | Evaluation
+
+
+class Manifest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Everything about a run but its events."""
+
+    schema: str
+    status: Literal["completed", "failed", "interrupted"]
+    suite: str
+    profile: str
+    workload: str
+    system: str
+    system_title: str
+    seed: int
+    replica: int
+    """0, or 1 for the second run of a system within a block: A against A."""
+    block: int
+    position: int
+    """Within the block, in order of execution."""
+    session: str
+    testbed: Literal["local"] = "local"
+    nodes: int = 1
+    division: Literal["closed", "open"] = "closed"
+    scaling: Literal["strong", "weak"] | None = None
+    size_bytes: int | None = None
+    explorers: int | None = None
+    cores: int
+    configuration: dict[str, Any]
+    """`workload`: the complete workload; `system`: how the system translated it."""
+    deviations: list[str]
+    environment: dict[str, Any]
+    phases_s: dict[str, float]
+    """`setup`, `measured`, `teardown`."""
+    exit_status: int | None = None
+    error: str | None = None
+    """Last lines of a failed run's output."""
+
+
+class Bundle(Struct, frozen=True):
+    """A manifest with its events."""
+
+    manifest: Manifest
+    events: list[AnyEvent]
+    path: Path
+
+
+_events = msgspec.json.Decoder(AnyEvent)
+_manifest = msgspec.json.Decoder(Manifest)
+encode_event = msgspec.json.Encoder().encode
+
+
+def read_events(path: Path) -> list[AnyEvent]:
+    """Events of a file, in order of writing.
+
+    Raises
+    ------
+    BundleError
+        for a line that is no event of this schema.
+    """
+    events = []
+    try:
+        lines = path.read_bytes().split(b"\n")
+    except OSError as error:
+        raise BundleError(f"{path}: {error.strerror}") from None
+    if lines.pop() != b"":
+        raise BundleError(f"{path}: its last line is cut short; the run was not finished")
+    for number, line in enumerate(lines, 1):
+        try:
+            events.append(_events.decode(line))
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise BundleError(f"{path}: line {number}: {error}") from None
+    return events
+
+
+def read(directory: Path) -> Bundle:
+    """Read and check one bundle.
+
+    Raises
+    ------
+    BundleError
+        when a file is missing or breaks the schema.
+    """
+    path = directory / "bundle.json"
+    try:
+        manifest = _manifest.decode(path.read_bytes())
+    except FileNotFoundError:
+        raise BundleError(f"{path}: no such file; a bundle is a directory with bundle.json and events.jsonl") from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise BundleError(f"{path}: damaged, or not a bundle of schema {SCHEMA}: {error}") from None
+    if manifest.schema != SCHEMA:
+        raise BundleError(f"{path}: has schema {manifest.schema}; this version reads {SCHEMA}")
+    return Bundle(manifest, read_events(directory / "events.jsonl"), directory)
+
+
+def publish(partial: Path, manifest: Manifest) -> Path:
+    """Make a `.partial` directory a bundle, in one step: it is whole, or not there.
+
+    Host names, user names and absolute paths are taken out of all text first.
+    """
+    if partial.suffix != PARTIAL:
+        raise ValueError(f"{partial} does not end in {PARTIAL}")
+    final = partial.with_suffix("")
+    text = scrub(msgspec.json.format(msgspec.json.encode(manifest), indent=1).decode())
+    _manifest.decode(text)
+    temporary = partial / "bundle.json.new"
+    temporary.write_text(text + "\n", encoding="utf-8")
+    with temporary.open("rb") as file:
+        os.fsync(file.fileno())
+    temporary.rename(partial / "bundle.json")
+    partial.rename(final)
+    return final
+
+
+_PATH = re.compile(r"(?<![\w.:/])/(?:[\w.@+-]+/)+([\w.@+-]+)")
+
+
+def scrub(text: str) -> str:
+    """Take out what says whose machine it was: absolute paths keep their last part; host and user names go."""
+    text = _PATH.sub(r".../\1", text)
+    node = os.uname().nodename
+    names = [node, os.environ.get("USER", ""), os.environ.get("LOGNAME", "")]
+    for name in names:
+        if len(name) > 2 and name not in ("root", "localhost"):
+            text = re.sub(rf"(?<![\w-]){re.escape(name)}(?![\w-])", "(host)" if name == node else "(user)", text)
+    return text
+
+
+def find(roots: list[Path]) -> list[Path]:
+    """Directories of published bundles under these folders, sorted; `.partial` and superseded ones are passed over.
+
+    Raises
+    ------
+    BundleError
+        when a folder is missing or holds none.
+    """
+    found: set[Path] = set()
+    for root in roots:
+        if not root.is_dir():
+            raise BundleError(f"{root}: no such folder; give a folder that `python -m suites run --out` wrote")
+        here = {
+            path.parent
+            for path in root.rglob("bundle.json")
+            if path.parent.suffix != PARTIAL and "superseded" not in path.parts
+        }
+        if not here:
+            raise BundleError(f"{root}: holds no bundle; give a folder that `python -m suites run --out` wrote")
+        found |= here
+    return sorted(found)

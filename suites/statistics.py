@@ -1,0 +1,125 @@
+"""Statistics of the suite: crossings, paired ratios, interquartile means, censored times. Pure; seeded where random.
+
+This module imports no other package of the project.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+WINDOW = 100
+"""Episodes in a training mean."""
+RESAMPLES = 2_000
+SEED = 20_250_221
+MINIMUM_FOR_INTERVAL = 5
+"""Below this many pairs or runs no interval is given: there is nothing to resample."""
+
+
+def running_mean(values: ArrayLike, window: int = WINDOW) -> NDArray[np.float64]:
+    """Mean of the preceding `window` values, this one included; NaN until there are that many."""
+    data = np.asarray(values, np.float64)
+    result = np.full(len(data), np.nan)
+    if len(data) >= window:
+        total = np.concatenate([[0.0], np.cumsum(data)])
+        result[window - 1 :] = (total[window:] - total[:-window]) / window
+    return result
+
+
+def training_crossing(returns: ArrayLike, threshold: float, window: int = WINDOW) -> int | None:
+    """Index of the episode at which the mean of the preceding `window` first reaches the threshold."""
+    reached = np.flatnonzero(running_mean(returns, window) >= threshold)
+    return int(reached[0]) if len(reached) else None
+
+
+def streaks(values: Sequence[float], threshold: float, in_a_row: int) -> Iterator[int]:
+    """Indices at which `in_a_row` values at or above the threshold begin, in order."""
+    good = np.asarray(values, np.float64) >= threshold
+    for i in range(len(good) - in_a_row + 1):
+        if good[i : i + in_a_row].all():
+            yield i
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A value with its interval, where there is one."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+    n: int
+
+
+def interquartile_mean(values: ArrayLike) -> float:
+    """Mean of the middle half, the outer parts of the quartile values weighted by the fraction that lies inside.
+
+    Equals the mean for fewer than four values that a quarter cannot be cut from; for n divisible by four it is
+    `scipy.stats.trim_mean(values, .25)`.
+    """
+    data = np.sort(np.asarray(values, np.float64))
+    n = len(data)
+    if n < 4:
+        return float(data.mean())
+    edges = np.arange(n + 1, dtype=np.float64)
+    weight = np.clip(np.minimum(edges[1:], 0.75 * n) - np.maximum(edges[:-1], 0.25 * n), 0, None)
+    return float((data * weight).sum() / weight.sum())
+
+
+def bootstrap_iqm(values: ArrayLike, resamples: int = RESAMPLES, seed: int = SEED) -> Estimate:
+    """Interquartile mean with a 95 % percentile bootstrap interval (none below `MINIMUM_FOR_INTERVAL` values)."""
+    data = np.asarray(values, np.float64)
+    if len(data) == 0:
+        return Estimate(None, None, None, 0)
+    point = interquartile_mean(data)
+    if len(data) < MINIMUM_FOR_INTERVAL:
+        return Estimate(point, None, None, len(data))
+    rng = np.random.default_rng(seed)
+    draws = [interquartile_mean(rng.choice(data, len(data))) for _ in range(resamples)]
+    low, high = np.percentile(draws, [2.5, 97.5])
+    return Estimate(point, float(low), float(high), len(data))
+
+
+def paired_ratio(numerator: ArrayLike, denominator: ArrayLike, resamples: int = RESAMPLES, seed: int = SEED) -> Estimate:
+    """Geometric mean of ratios within blocks, with a paired bootstrap interval on their logarithms.
+
+    Parameters
+    ----------
+    numerator, denominator : [n]
+        positive values; element i of both comes from the same block.
+    """
+    top, bottom = np.asarray(numerator, np.float64), np.asarray(denominator, np.float64)
+    if top.shape != bottom.shape:
+        raise ValueError(f"{len(top)} and {len(bottom)} values cannot be paired")
+    if len(top) == 0:
+        return Estimate(None, None, None, 0)
+    if (top <= 0).any() or (bottom <= 0).any():
+        raise ValueError("ratios need positive values")
+    logs = np.log(top / bottom)
+    point = float(np.exp(logs.mean()))
+    if len(logs) < MINIMUM_FOR_INTERVAL:
+        return Estimate(point, None, None, len(logs))
+    rng = np.random.default_rng(seed)
+    means = rng.choice(logs, (resamples, len(logs))).mean(axis=1)
+    low, high = np.exp(np.percentile(means, [2.5, 97.5]))
+    return Estimate(point, float(low), float(high), len(logs))
+
+
+def expected_running_time(spent_s: ArrayLike, solved: ArrayLike) -> float | None:
+    """All time spent over the number of successes; None without a success.
+
+    Parameters
+    ----------
+    spent_s : [n]
+        seconds to the threshold where solved, seconds of the whole run elsewhere.
+    """
+    successes = int(np.asarray(solved, bool).sum())
+    return float(np.asarray(spent_s, np.float64).sum() / successes) if successes else None
+
+
+def restricted_mean(times_s: ArrayLike, solved: ArrayLike, horizon_s: float) -> float:
+    """Mean of min(time, horizon), an unsolved run counting the horizon: all runs were watched at least that long."""
+    times = np.where(np.asarray(solved, bool), np.asarray(times_s, np.float64), horizon_s)
+    return float(np.minimum(times, horizon_s).mean())

@@ -1,0 +1,1 @@
+"""Workload files: what is trained, how and until when, as data."""
