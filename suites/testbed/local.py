@@ -42,7 +42,7 @@ def run(system: System, task: Task, directory: Path, watch: Callable[[], None]) 
     directory
         an existing folder for the run's record.
     watch
-        is called about once a second meanwhile.
+        is called once or twice a second meanwhile.
     """
     (directory / "task.json").write_bytes(msgspec.json.encode(task))
     log = directory / "output.log"
@@ -58,7 +58,7 @@ def run(system: System, task: Task, directory: Path, watch: Callable[[], None]) 
             env={**os.environ, "PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
         )
     meter = TreeMeter(process.pid)
-    usage: list[Usage] = []
+    usage: list[Usage] = [meter.sample()]
     waiting = os.pidfd_open(process.pid)
     poll = select.poll()
     poll.register(waiting, select.POLLIN)

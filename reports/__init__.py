@@ -1,0 +1,1 @@
+"""Results in; figures, tables, one HTML page and machine-readable summaries out. Reads bundles, runs nothing."""

@@ -1,0 +1,115 @@
+"""What figures and tables are drawn from: `summary.json` and `series/*.csv`, and nothing else."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from suites import bundle
+from suites.bundle import Bundle
+from suites.convergence import analysis
+
+SCHEMA = "tianji-bench/summary/1"
+AGAIN = "-again"
+REFERENCE, SYNCHRONOUS = "tianji", "sync"
+CURVE_POINTS = 400
+"""Rows kept of one learning curve: more than a figure can show."""
+
+ORDER = ("tianji", "sync", "sync-again", "rllib")
+
+
+@dataclass
+class Dataset:
+    """Everything that a report says."""
+
+    rows: list[dict[str, Any]]
+    series: dict[str, pd.DataFrame]
+    """By file name without suffix."""
+    titles: dict[str, str]
+    """System label to what a reader should see."""
+    workloads: dict[str, dict[str, Any]]
+    bundles: list[Bundle]
+
+    @property
+    def systems(self) -> list[str]:
+        """Labels, the reference first."""
+        labels = {analysis.label_of(b) for b in self.bundles}
+        return sorted(labels, key=lambda label: (ORDER.index(label) if label in ORDER else len(ORDER), label))
+
+    def find(self, workload: str, system: str, metric: str, kind: str | None = None, baseline: str | None = None) -> dict[str, Any] | None:
+        """The row of this scalar, or None."""
+        for row in self.rows:
+            key = (row["workload"], row["system"], row["metric"], row["threshold_kind"], row["baseline"])
+            if key == (workload, system, metric, kind, baseline):
+                return row
+        return None
+
+
+def pairs_of(labels: Iterable[str]) -> list[tuple[str, str]]:
+    """(faster, slower) pairs to report: the reference and the same-code synchronous system against every peer, the
+    reference against the latter, and that one against itself."""
+    labels = set(labels)
+    peers = sorted(label for label in labels - {REFERENCE, SYNCHRONOUS} if not label.endswith(AGAIN))
+    pairs = [(REFERENCE, SYNCHRONOUS)]
+    for peer in peers:
+        pairs += [(REFERENCE, peer), (SYNCHRONOUS, peer)]
+    pairs += [(label.removesuffix(AGAIN), label) for label in sorted(labels) if label.endswith(AGAIN)]
+    return [pair for pair in pairs if labels.issuperset(pair)]
+
+
+def load(roots: list[Path]) -> Dataset:
+    """Read every bundle under these folders and compute what they say.
+
+    Raises
+    ------
+    suites.bundle.BundleError
+        for a folder without bundles, and for the first bundle that breaks the schema.
+    """
+    bundles = [bundle.read(path) for path in bundle.find(roots)]
+    completed = [b for b in bundles if b.manifest.status == "completed"]
+    try:
+        runs = [analysis.understand(b) for b in completed]
+    except (ValueError, KeyError) as error:
+        raise bundle.BundleError(str(error)) from error
+    labels = {run.label for run in runs}
+    series = {
+        "curves-training": thin(analysis.curves(runs, "training")),
+        "curves-evaluated": thin(analysis.curves(runs, "evaluated")),
+        "crossings": analysis.crossing_points(runs),
+        "time-shares": analysis.time_shares(runs),
+    }
+    return Dataset(
+        rows=analysis.summarise(runs, pairs_of(labels)),
+        series=series,
+        titles={label: _title(b) for b in bundles for label in [analysis.label_of(b)]},
+        workloads={b.manifest.workload: b.manifest.configuration["workload"] for b in bundles},
+        bundles=bundles,
+    )
+
+
+def _title(b: Bundle) -> str:
+    return f"{b.manifest.system_title}, second run" if b.manifest.replica else b.manifest.system_title
+
+
+def thin(curves: pd.DataFrame) -> pd.DataFrame:
+    """At most `CURVE_POINTS` rows a run, evenly picked, the last one kept."""
+    parts = []
+    for _, run in curves.groupby(["workload", "system", "session", "block"], sort=True):
+        step = max(1, -(-len(run) // CURVE_POINTS))
+        keep = run.iloc[::-1].iloc[::step].iloc[::-1]
+        parts.append(keep)
+    return pd.concat(parts, ignore_index=True) if parts else curves
+
+
+def write(dataset: Dataset, out: Path) -> None:
+    """Write `summary.json` and `series/*.csv`."""
+    text = json.dumps({"schema": SCHEMA, "rows": dataset.rows}, indent=1, allow_nan=False)
+    (out / "summary.json").write_text(text + "\n", encoding="utf-8")
+    (out / "series").mkdir(exist_ok=True)
+    for name, frame in dataset.series.items():
+        frame.to_csv(out / "series" / f"{name}.csv", index=False, float_format="%.6g")

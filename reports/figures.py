@@ -1,0 +1,177 @@
+"""Figures, each a function from data to a matplotlib figure; written as SVG, PDF and PNG."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from reports.dataset import AGAIN, Dataset
+
+STYLE = Path(__file__).parent / "style.mplstyle"
+COLOURS = {"tianji": "#c2410c", "sync": "#475569", "rllib": "#0369a1"}
+SPARE = ("#15803d", "#7e22ce", "#a16207", "#be185d")
+CAUSES = {
+    ("busy", "env"): ("environments", "#15803d"),
+    ("busy", "infer"): ("inference", "#65a30d"),
+    ("busy", "sample"): ("sampling", "#4d9221"),
+    ("busy", "update"): ("updates", "#c2410c"),
+    ("busy", "send"): ("sending", "#a16207"),
+    ("wait", "samples"): ("waits for samples", "#cbd5e1"),
+    ("wait", "weights"): ("waits for weights", "#94a3b8"),
+    ("wait", "credit"): ("waits for credit", "#b8a9c9"),
+    ("wait", "stop"): ("waits for the end", "#e2e8f0"),
+}
+KIND_TITLES = {"training": "Training: mean of 100 episodes", "evaluated": "Evaluated: greedy, 20 seeded episodes"}
+
+
+def colour(label: str, labels: list[str]) -> str:
+    """One colour a system, the same in every figure."""
+    base = label.removesuffix(AGAIN)
+    others = [name for name in labels if name not in COLOURS and not name.endswith(AGAIN)]
+    return COLOURS.get(base) or SPARE[others.index(base) % len(SPARE)]
+
+
+def all_figures(data: Dataset) -> dict[str, Figure]:
+    """Every figure of a report by file name."""
+    figures: dict[str, Figure] = {}
+    with plt.style.context(STYLE):
+        for workload in sorted(data.workloads):
+            crossings = data.series["crossings"]
+            if crossings.empty or workload not in set(crossings["workload"]):
+                continue
+            figures[f"{workload}-curves"] = learning_curves(data, workload)
+            figures[f"{workload}-threshold"] = time_to_threshold(data, workload)
+            figures[f"{workload}-time"] = time_breakdown(data, workload)
+    return figures
+
+
+def learning_curves(data: Dataset, workload: str) -> Figure:
+    """Return against seconds (left) and environment steps (right), a line a run, both definitions of return."""
+    figure, axes = plt.subplots(2, 2, figsize=(9.2, 5.8), sharey=True, layout="constrained")
+    shown = [label for label in data.systems if not label.endswith(AGAIN)]
+    thresholds = data.workloads[workload]["thresholds"]
+    for line, kind in enumerate(("training", "evaluated")):
+        frame = data.series[f"curves-{kind}"]
+        frame = frame[frame["workload"] == workload]
+        for column, axis in (("seconds", axes[line][0]), ("steps", axes[line][1])):
+            for label in reversed(data.systems):
+                for _, run in frame[frame["system"] == label].groupby(["session", "block"]):
+                    faint = label.endswith(AGAIN)
+                    axis.plot(
+                        run[column] / (1000 if column == "steps" else 1),
+                        run["mean_return"],
+                        color=colour(label, data.systems),
+                        alpha=0.45 if faint else 0.9,
+                        linewidth=0.8 if faint else 1.3,
+                        linestyle=":" if faint else "-",
+                    )
+            axis.axhline(thresholds[kind], color="#111", linewidth=0.8, linestyle=(0, (4, 3)))
+            axis.set_xlabel({"seconds": "seconds from the first environment step", "steps": "thousand environment steps"}[column])
+            if column == "seconds":
+                axis.set_xscale("log")
+                axis.set_xlim(left=0.1)
+                axis.xaxis.set_major_formatter(matplotlib.ticker.FormatStrFormatter("%g"))
+            axis.set_title(KIND_TITLES[kind], loc="left")
+            axis.set_ylim(bottom=0)
+        axes[line][0].set_ylabel("return")
+        axes[line][0].annotate(
+            f"threshold {thresholds[kind]:g}",
+            (0.01, thresholds[kind]),
+            xycoords=("axes fraction", "data"),
+            xytext=(0, 3),
+            textcoords="offset points",
+            fontsize=8,
+        )
+    handles = [Line2D([], [], color=colour(label, data.systems), label=data.titles[label]) for label in shown]
+    if any(label.endswith(AGAIN) for label in data.systems):
+        handles.append(Line2D([], [], color=COLOURS["sync"], linestyle=":", linewidth=0.8, label="same system again"))
+    figure.legend(handles=handles, loc="outside upper center", ncols=len(handles))
+    return figure
+
+
+def time_to_threshold(data: Dataset, workload: str) -> Figure:
+    """Seconds to each threshold: a point a run; an open triangle where a run ended without reaching it."""
+    frame = data.series["crossings"]
+    frame = frame[frame["workload"] == workload]
+    figure, axes = plt.subplots(1, 2, figsize=(9.2, 0.8 + 0.45 * len(data.systems)), sharey=True, layout="constrained")
+    for axis, kind in zip(axes, ("training", "evaluated"), strict=True):
+        for height, label in enumerate(reversed(data.systems)):
+            runs = frame[(frame["system"] == label) & (frame["threshold_kind"] == kind)]
+            offsets = height + np.linspace(-0.12, 0.12, len(runs)) if len(runs) > 1 else np.full(len(runs), float(height))
+            for offset, (_, run) in zip(offsets, runs.iterrows(), strict=True):
+                if pd.isna(run["seconds"]):
+                    axis.plot(run["measured_s"], offset, marker=">", markerfacecolor="none", color=colour(label, data.systems))
+                else:
+                    axis.plot([run["seconds_before"], run["seconds"]], [offset, offset], color=colour(label, data.systems))
+                    axis.plot(run["seconds"], offset, marker="o", markersize=5, color=colour(label, data.systems))
+        threshold = data.workloads[workload]["thresholds"][kind]
+        axis.set_title(f"{KIND_TITLES[kind].split(':')[0]} return reaches {threshold:g}", loc="left")
+        axis.set_xlabel("seconds (log scale)")
+        axis.set_xscale("log")
+        axis.xaxis.set_major_formatter(matplotlib.ticker.FormatStrFormatter("%g"))
+        axis.xaxis.set_minor_formatter(matplotlib.ticker.NullFormatter())
+        axis.set_ylim(-0.5, len(data.systems) - 0.5)
+        axis.set_yticks(range(len(data.systems)), [data.titles[label] for label in reversed(data.systems)])
+    low = min(axis.get_xlim()[0] for axis in axes)
+    high = max(axis.get_xlim()[1] for axis in axes)
+    for axis in axes:
+        axis.set_xlim(low / 1.15, high * 1.15)
+        ticks = [t for t in (0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000) if low / 1.15 <= t <= high * 1.15]
+        axis.set_xticks(ticks)
+    return figure
+
+
+def time_breakdown(data: Dataset, workload: str) -> Figure:
+    """Where each process's measured seconds went, mean over runs, as shares."""
+    frame = data.series["time-shares"]
+    frame = frame[(frame["workload"] == workload) & ~frame["system"].str.endswith(AGAIN)]
+    names: list[tuple[str, str]] = []
+    for label in data.systems:
+        of_system = frame[frame["system"] == label]
+        names += [(label, process) for process in sorted(of_system["process"].unique())]
+    figure, axis = plt.subplots(figsize=(9.2, 0.9 + 0.32 * max(1, len(names))), layout="constrained")
+    used: dict[str, str] = {}
+    for height, (label, process) in enumerate(reversed(names)):
+        own = frame[(frame["system"] == label) & (frame["process"] == process)]
+        left = 0.0
+        for (state, cause), (title, shade) in CAUSES.items():
+            part = own[(own["state"] == state) & (own["cause"] == cause)]
+            runs = own[["block", "measured_s"]].drop_duplicates()
+            share = part["seconds"].sum() / runs["measured_s"].sum() if len(runs) else 0.0
+            if share > 0:
+                axis.barh(height, share * 100, left=left, color=shade, height=0.7)
+                used[title] = shade
+                left += share * 100
+    axis.set_yticks(range(len(names)), [f"{data.titles[label]}: {_process(process)}" for label, process in reversed(names)])
+    axis.set_xlabel("% of the measured seconds (the rest: handling messages, and what a system does not report)")
+    axis.set_xlim(0, 100)
+    handles = [matplotlib.patches.Patch(color=shade, label=title) for title, shade in used.items()]
+    figure.legend(handles=handles, loc="outside upper center", ncols=min(8, max(1, len(handles))))
+    return figure
+
+
+def _process(name: str) -> str:
+    kind, _, place = name.partition(" ")
+    return f"{kind} {place.partition('.')[2]}".strip()
+
+
+def write(figures: dict[str, Figure], out: Path) -> None:
+    """Write each figure three times, and free it."""
+    folder = out / "figures"
+    folder.mkdir(exist_ok=True)
+    # Text stays text in SVG, and nothing in a file says when it was made: the same data gives the same bytes.
+    with plt.style.context(STYLE), plt.rc_context({"svg.fonttype": "none"}):
+        for name, figure in figures.items():
+            figure.savefig(folder / f"{name}.svg", metadata={"Date": None})
+            figure.savefig(folder / f"{name}.pdf", metadata={"CreationDate": None})
+            figure.savefig(folder / f"{name}.png")
+            plt.close(figure)

@@ -1,0 +1,132 @@
+"""One self-contained HTML page: no script, no file beside it, nothing fetched."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import pandas as pd
+
+from reports.dataset import AGAIN, REFERENCE, SYNCHRONOUS, Dataset
+from reports.tables import with_interval
+from suites.convergence.analysis import label_of
+from suites.statistics import MINIMUM_FOR_INTERVAL
+
+CAPTIONS = {
+    "curves": "Learning curves, one line a run. Dashed: the threshold.",
+    "threshold": "Time to threshold, one point a run (the bar reaches down to the last moment at which it was known not to be reached). "
+    "An open triangle is a run that ended without reaching it.",
+    "time": "Where the measured seconds of each process went, mean over runs. RLlib's are its own, smoothed timers.",
+}
+TABLE_TEXTS = {
+    "threshold": ("Time to threshold", "Interquartile means over the runs that got there; n counts all runs."),
+    "ratios": (
+        "How many times faster",
+        "Geometric means of ratios within blocks; above 1 the first system is faster. In all = engineering x discipline. "
+        "Noise floor: a system against itself.",
+    ),
+    "resources": ("What it took", "Throughput leaves out the first tenth of the budget. CPU and memory are of the whole process tree."),
+}
+
+
+def headlines(data: Dataset) -> list[str]:
+    """One sentence for each workload and peer, for the page and the terminal."""
+    lines = []
+    for workload in sorted(data.workloads):
+        for peer in data.systems:
+            if peer in (REFERENCE, SYNCHRONOUS) or peer.endswith(AGAIN):
+                continue
+            total = data.find(workload, REFERENCE, "time_to_threshold_ratio", "evaluated", peer)
+            engineering = data.find(workload, SYNCHRONOUS, "time_to_threshold_ratio", "evaluated", peer)
+            discipline = data.find(workload, REFERENCE, "time_to_threshold_ratio", "evaluated", SYNCHRONOUS)
+            if total is None or total["value"] is None:
+                continue
+            parts = f" = {with_interval(engineering)} engineering x {with_interval(discipline)} discipline" if engineering and discipline else ""
+            lines.append(
+                f"{workload}: {data.titles[REFERENCE]} reaches the evaluated threshold {with_interval(total, 'x')} as fast as "
+                f"{data.titles[peer]}{parts} (n = {total['n']} blocks)."
+            )
+    return lines
+
+
+def write(data: Dataset, tables: dict[str, pd.DataFrame], out: Path) -> Path:
+    """Write `index.html`; the figures must be there already, as SVG."""
+    environment = jinja2.Environment(loader=jinja2.FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=jinja2.StrictUndefined)
+    page = environment.get_template("page.html.j2").render(
+        bundles=len(data.bundles),
+        machine=_machine(data),
+        headlines=headlines(data),
+        few=any(row["n"] < MINIMUM_FOR_INTERVAL for row in data.rows if row["baseline"]),
+        failures=[
+            {"title": f"{b.manifest.workload}, block {b.manifest.block}: {data.titles[label_of(b)]}", "error": b.manifest.error}
+            for b in data.bundles
+            if b.manifest.status != "completed"
+        ],
+        workloads=[_workload(data, tables, out, name) for name in sorted(data.workloads)],
+        environments=_environments(data),
+    )
+    path = out / "index.html"
+    path.write_text(page, encoding="utf-8")
+    return path
+
+
+def _machine(data: Dataset) -> str:
+    names = {f"{m['cpu_usable']} cores of {m['cpu_model']}" for b in data.bundles for m in [b.manifest.environment]}
+    return "; ".join(sorted(names))
+
+
+def _workload(data: Dataset, tables: dict[str, pd.DataFrame], out: Path, name: str) -> dict[str, Any]:
+    w = data.workloads[name]
+    parts: list[dict[str, Any]] = []
+    for kind in ("ratios", "threshold", "curves", "time", "resources"):
+        svg = out / "figures" / f"{name}-{kind}.svg"
+        table = tables.get(f"{name}-{kind}")
+        if table is not None:
+            title, caption = TABLE_TEXTS[kind]
+            parts.append({"svg": None, "table": table.to_html(index=False, border=0), "title": title, "caption": caption})
+        if svg.exists():
+            parts.append({"svg": _inline(svg.read_text(encoding="utf-8"), f"{name}-{kind}"), "caption": CAPTIONS[kind]})
+    seeds = sorted({b.manifest.seed for b in data.bundles if b.manifest.workload == name})
+    text = (
+        f"{w['env']} with {w['algo'].upper()}: {w['environments']} environments, {w['ppo']['rollout_steps']} steps of each a round, "
+        f"minibatches of {w['ppo']['minibatch_size']}, {w['ppo']['epochs']} epochs; budget {w['budget_steps']:,} steps; "
+        f"thresholds {w['thresholds']['training']:g} (training) and {w['thresholds']['evaluated']:g} (evaluated); "
+        f"seeds {', '.join(map(str, seeds))}; closed division."
+    )
+    return {"title": w["title"], "text": text, "parts": parts, "deviations": _deviations(data, name)}
+
+
+def _deviations(data: Dataset, workload: str) -> list[dict[str, Any]]:
+    found: dict[str, list[str]] = {}
+    for b in data.bundles:
+        if b.manifest.workload == workload and not b.manifest.replica:
+            found.setdefault(label_of(b), b.manifest.deviations)
+    return [{"system": data.titles[label], "lines": found[label]} for label in data.systems if label in found]
+
+
+def _inline(svg: str, prefix: str) -> str:
+    """An SVG as part of a page: its ids get a prefix of their own, so that two drawings do not share one."""
+    svg = svg[svg.index("<svg") :]
+    svg = re.sub(r'\bid="', f'id="{prefix}-', svg)
+    svg = re.sub(r'(xlink:href|href)="#', rf'\1="#{prefix}-', svg)
+    return svg.replace("url(#", f"url(#{prefix}-")
+
+
+def _environments(data: Dataset) -> list[list[tuple[str, str]]]:
+    """Each distinct environment once; what differs from run to run (the load) as a range."""
+    seen: dict[str, list[tuple[str, str]]] = {}
+    loads = [b.manifest.environment["load_1min_at_start"] for b in data.bundles]
+    for b in data.bundles:
+        items = []
+        for key, value in b.manifest.environment.items():
+            if key == "load_1min_at_start":
+                value = f"{min(loads)} to {max(loads)}"
+            elif key == "packages":
+                value = ", ".join(f"{name} {version}" for name, version in value.items())
+            elif key == "memory_bytes":
+                key, value = "memory", f"{value / 2**30:.1f} GiB"
+            items.append((key.replace("_", " "), "none" if value is None else str(value)))
+        seen.setdefault(repr(items), items)
+    return list(seen.values())

@@ -1,0 +1,149 @@
+"""Tables, each a function from data to a DataFrame of text; written as CSV, Markdown and LaTeX."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from reports.dataset import AGAIN, REFERENCE, SYNCHRONOUS, Dataset
+
+KINDS = ("evaluated", "training")
+
+
+def number(value: float | None, digits: int = 3) -> str:
+    """A value with three significant digits and no exponent; a dash where there is none."""
+    if value is None:
+        return "–"
+    if abs(value) >= 10 ** (digits - 1):
+        return f"{value:,.0f}"
+    text = f"{value:#.{digits}g}"
+    return text if "e" not in text else f"{value:.6f}"
+
+
+def with_interval(row: dict[str, Any] | None, suffix: str = "", scale: float = 1.0) -> str:
+    """`3.21 [3.1, 3.4]`; the interval is left out where there is none."""
+    if row is None or row["value"] is None:
+        return "–"
+    text = number(row["value"] * scale) + suffix
+    if row["ci_low"] is not None:
+        text += f" [{number(row['ci_low'] * scale)}, {number(row['ci_high'] * scale)}]"
+    return text
+
+
+def thresholds(data: Dataset, workload: str) -> pd.DataFrame:
+    """Time, steps and core-seconds to threshold, a line a system and definition."""
+    lines = []
+    for kind in KINDS:
+        target = data.workloads[workload]["thresholds"][kind]
+        for label in data.systems:
+            seconds = data.find(workload, label, "time_to_threshold_s", kind)
+            if seconds is None:
+                continue
+            lines.append(
+                {
+                    "Return": f"{kind} ≥ {target:g}",
+                    "System": data.titles[label],
+                    "n": str(seconds["n"]),
+                    "Reached": f"{seconds['n'] - seconds['censored']} of {seconds['n']}",
+                    "Seconds": with_interval(seconds),
+                    "Steps": with_interval(data.find(workload, label, "steps_to_threshold", kind)),
+                    "Core-seconds": with_interval(data.find(workload, label, "core_seconds_to_threshold_s", kind)),
+                    "Expected running time, s": with_interval(data.find(workload, label, "expected_running_time_s", kind)),
+                }
+            )
+    return pd.DataFrame(lines)
+
+
+def ratios(data: Dataset, workload: str) -> pd.DataFrame:
+    """How many times faster, in all and split into engineering (same-code synchronous / peer) and discipline."""
+    lines = []
+    peers = [label for label in data.systems if label not in (REFERENCE, SYNCHRONOUS) and not label.endswith(AGAIN)]
+    comparisons = [("in all", REFERENCE, peer) for peer in peers]
+    comparisons += [("engineering", SYNCHRONOUS, peer) for peer in peers]
+    comparisons += [("discipline", REFERENCE, SYNCHRONOUS)]
+    comparisons += [("noise floor", label.removesuffix(AGAIN), label) for label in data.systems if label.endswith(AGAIN)]
+    for part, first, second in comparisons:
+        kinds = [data.find(workload, first, "time_to_threshold_ratio", kind, second) for kind in KINDS]
+        if all(row is None for row in kinds):
+            continue
+        counts = [row["n"] for row in kinds if row is not None]
+        lines.append(
+            {
+                "Part": part,
+                "Faster": data.titles[first],
+                "than": data.titles[second],
+                "Pairs": str(min(counts)) if len(set(counts)) == 1 else "/".join(map(str, counts)),
+                "Evaluated return": with_interval(kinds[0], "x"),
+                "Training return": with_interval(kinds[1], "x"),
+                "Steps to evaluated": with_interval(data.find(workload, first, "steps_to_threshold_ratio", "evaluated", second), "x"),
+                "Production": with_interval(data.find(workload, first, "production_ratio", None, second), "x"),
+            }
+        )
+    return pd.DataFrame(lines)
+
+
+def resources(data: Dataset, workload: str) -> pd.DataFrame:
+    """What each system did with its cores, a line a system."""
+    lines = []
+    for label in data.systems:
+        production = data.find(workload, label, "production_steps_per_s")
+        if production is None:
+            continue
+        lines.append(
+            {
+                "System": data.titles[label],
+                "n": str(production["n"]),
+                "Steps/s": with_interval(production),
+                "Updates": with_interval(data.find(workload, label, "optimizer_steps")),
+                "CPU, s": with_interval(data.find(workload, label, "cpu_s")),
+                "Peak memory, MiB": with_interval(data.find(workload, label, "peak_rss_bytes"), scale=2**-20),
+                "Set-up, s": with_interval(data.find(workload, label, "setup_s")),
+                "Overlap bound": with_interval(data.find(workload, label, "overlap_bound_ratio"), "x"),
+            }
+        )
+    return pd.DataFrame(lines)
+
+
+def all_tables(data: Dataset) -> dict[str, pd.DataFrame]:
+    """Every table of a report by file name."""
+    tables: dict[str, pd.DataFrame] = {}
+    for workload in sorted(data.workloads):
+        for name, make in (("threshold", thresholds), ("ratios", ratios), ("resources", resources)):
+            frame = make(data, workload)
+            if not frame.empty:
+                tables[f"{workload}-{name}"] = frame
+    return tables
+
+
+def markdown(frame: pd.DataFrame) -> str:
+    """A pipe table."""
+    lines = ["| " + " | ".join(frame.columns) + " |", "|" + " --- |" * len(frame.columns)]
+    lines += ["| " + " | ".join(str(v).replace("|", "\\|") for v in line) + " |" for line in frame.itertuples(index=False)]
+    return "\n".join(lines) + "\n"
+
+
+_LATEX = {"≥": r"$\geq$", "–": "--", "%": r"\%", "&": r"\&", "_": r"\_", "#": r"\#"}
+
+
+def latex(frame: pd.DataFrame) -> str:
+    """A booktabs tabular."""
+
+    def escape(value: Any) -> str:
+        return "".join(_LATEX.get(c, c) for c in str(value))
+
+    lines = [r"\begin{tabular}{" + "l" * len(frame.columns) + "}", r"\toprule"]
+    lines += [" & ".join(escape(c) for c in frame.columns) + r" \\", r"\midrule"]
+    lines += [" & ".join(escape(v) for v in line) + r" \\" for line in frame.itertuples(index=False)]
+    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"]) + "\n"
+
+
+def write(tables: dict[str, pd.DataFrame], out: Path) -> None:
+    """Write each table three times."""
+    folder = out / "tables"
+    folder.mkdir(exist_ok=True)
+    for name, frame in tables.items():
+        frame.to_csv(folder / f"{name}.csv", index=False)
+        (folder / f"{name}.md").write_text(markdown(frame), encoding="utf-8")
+        (folder / f"{name}.tex").write_text(latex(frame), encoding="utf-8")
