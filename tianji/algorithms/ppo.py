@@ -112,8 +112,7 @@ class PPO:
         int
             optimizer steps done.
         """
-        rollouts = [self.prepare(chunk) for chunk in chunks]
-        batch = rollouts[0] if len(rollouts) == 1 else _concatenate(rollouts)
+        batch = self.prepare(chunks)
         rate = self.learning_rate(steps)
         done = 0
         for minibatch in self.minibatches(batch):
@@ -121,25 +120,32 @@ class PPO:
             done += 1
         return done
 
-    def prepare(self, chunk: dict[str, NDArray[Any]]) -> Rollouts:
-        """Advantages and value targets of one chunk, under the kernel's weights."""
-        t, b = chunk["action"].shape
-        features = self.describe.encode(chunk["observation"].reshape((t + 1) * b, *self.describe.observation_shape))
-        all_values = self.kernel.values(features).reshape(t + 1, b)
-        value, next_value = all_values[:-1], all_values[1:]
-        truncated = chunk["truncated"]
-        cut = int(truncated.sum())
-        if cut:
+    def prepare(self, chunks: Sequence[dict[str, NDArray[Any]]]) -> Rollouts:
+        """Advantages and value targets under the kernel's weights, of chunks that lie side by side in time.
+
+        Rows come in order of (step, environment) over all chunks, so the batch is the same, to the bit, however the
+        environments were dealt out to actors.
+        """
+        t = chunks[0]["action"].shape[0]
+
+        def beside(name: str) -> NDArray[Any]:
+            return chunks[0][name] if len(chunks) == 1 else np.concatenate([chunk[name] for chunk in chunks], axis=1)
+
+        action, terminated, truncated = beside("action"), beside("terminated"), beside("truncated")
+        b = action.shape[1]
+        features = self.describe.encode(beside("observation").reshape((t + 1) * b, *self.describe.observation_shape))
+        values = self.kernel.values(features).reshape(t + 1, b)
+        value, next_value = values[:-1], values[1:]
+        if truncated.any():
             next_value = next_value.copy()
-            final = chunk["final_observation"][:cut]
-            next_value[truncated] = self.kernel.values(self.describe.encode(final))
+            next_value[truncated] = self.kernel.values(self.describe.encode(final_observations(chunks)))
         advantage = generalised_advantages(
-            chunk["reward"], value, next_value, chunk["terminated"], truncated, self.config.gamma, self.config.gae_lambda
+            beside("reward"), value, next_value, terminated, truncated, self.config.gamma, self.config.gae_lambda
         )
         return Rollouts(
             features[: t * b],
-            chunk["action"].reshape(-1),
-            chunk["log_probability"].reshape(-1),
+            action.reshape(-1),
+            beside("log_probability").reshape(-1),
             advantage.reshape(-1),
             (advantage + value).reshape(-1),
         )
@@ -167,11 +173,13 @@ def normalise(batch: Rollouts) -> Rollouts:
     return Rollouts(batch.features, batch.action, batch.log_probability, scaled, batch.value_target)
 
 
-def _concatenate(parts: Sequence[Rollouts]) -> Rollouts:
-    return Rollouts(
-        np.concatenate([p.features for p in parts]),
-        np.concatenate([p.action for p in parts]),
-        np.concatenate([p.log_probability for p in parts]),
-        np.concatenate([p.advantage for p in parts]),
-        np.concatenate([p.value_target for p in parts]),
-    )
+def final_observations(chunks: Sequence[dict[str, NDArray[Any]]]) -> NDArray[Any]:
+    """Last observations of truncated episodes over all chunks, in order of (step, environment)."""
+    places, rows, first = [], [], 0
+    for chunk in chunks:
+        step, environment = np.nonzero(chunk["truncated"])
+        places.append(np.stack([step, environment + first]))
+        rows.append(chunk["final_observation"][: len(step)])
+        first += chunk["truncated"].shape[1]
+    step, environment = np.concatenate(places, axis=1)
+    return np.concatenate(rows)[np.lexsort((environment, step))]

@@ -44,8 +44,9 @@ class Sampler:
 
     Parameters
     ----------
-    seed, index
-        of the run and of this actor within it: every environment and the action noise follow from both.
+    index
+        of this actor. Every environment has seeds of its own, which follow from the run's seed and the environment's
+        number over all actors: what happens does not depend on how environments are dealt out to actors.
     """
 
     def __init__(
@@ -59,11 +60,11 @@ class Sampler:
         self._horizon = config.ppo.rollout_steps
         self._flat = np.zeros(self.network.size, np.float32)
         self._blocks = self.network.views(self._flat)
-        sequence = np.random.SeedSequence([config.seed, index])
-        env_seed, action_seed = sequence.generate_state(2)
-        self._rng = np.random.default_rng(action_seed)
+        numbers = range(index * config.envs_per_actor, (index + 1) * config.envs_per_actor)
+        seeds = [np.random.SeedSequence([config.seed, number]).generate_state(2) for number in numbers]
+        self._noise = [np.random.default_rng(action_seed) for _, action_seed in seeds]
         self._envs = envs.make_vector(config.env, config.envs_per_actor)
-        self._observation = np.array(self._envs.reset(seed=int(env_seed))[0])
+        self._observation = np.array(self._envs.reset(seed=[int(env_seed) for env_seed, _ in seeds])[0])
         self._returns = np.zeros(config.envs_per_actor)
         self._lengths = np.zeros(config.envs_per_actor, np.int64)
 
@@ -74,7 +75,7 @@ class Sampler:
         """Fill the slot with T steps of every environment."""
         views = self._body(argument.slot)
         observation, t_max, b = views["observation"], self._horizon, len(self._returns)
-        noise = self._rng.random((t_max, b, 1))
+        noise = np.stack([rng.random(t_max) for rng in self._noise], axis=1)[:, :, None]
         observation[0] = self._observation
         ragged = env_ns = infer_ns = 0
         mark = self._clock()
