@@ -47,18 +47,16 @@ def parser() -> OneLineParser:
 
 
 def settings(options: Any) -> TrainConfig:
-    """Defaults, then the file, then `--set`, then the named options: later ones win."""
+    """Defaults, then the file, then the named options, then `--set`: later ones win."""
     data: dict[str, Any] = read_toml(options.config) if options.config else {}
-    for assignment in options.set:
-        assign(data, assignment)
     names = ("env", "algo", "actors", "envs_per_actor", "world", "seed", "stop_return", "stop_steps", "stop_seconds", "device")
     for name in names:
         if getattr(options, name) is not None:
             data[name] = getattr(options, name)
+    for assignment in options.set:
+        assign(data, assignment)
     if "env" not in data:
         raise ConfigError("train: --env is missing; name a Gymnasium environment, for instance CartPole-v1")
-    if data.get("algo", "ppo") not in ALGORITHMS:
-        raise ConfigError(f"--algo {data['algo']}: unknown algorithm; known: {', '.join(ALGORITHMS)}")
     if "actors" not in data:
         data["actors"] = max(1, min(len(os.sched_getaffinity(0)), ENVIRONMENTS))
     if "envs_per_actor" not in data and isinstance(data["actors"], int) and data["actors"] > 0:

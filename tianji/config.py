@@ -9,7 +9,7 @@ import difflib
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar, get_args
 
 import msgspec
 from msgspec import Meta, Struct
@@ -123,12 +123,21 @@ def _explain(message: str, kind: type) -> str:
     """Turn msgspec's `Object contains unknown field `x` - at `$.ppo`` into a line with a suggestion."""
     text = message.replace("Object contains unknown field", "unknown key").replace("Object missing required field", "missing key")
     text = text.replace(" - at `$.", " in `").replace(" - at `$", " at `")
+    if message.startswith("Invalid enum value"):
+        return f"{text}; known: {', '.join(map(str, _choices(kind, message)))}"
     if "unknown key" in text:
         unknown = message.split("`")[1]
         known = sorted(_keys(kind))
         near = difflib.get_close_matches(unknown, known, n=1)
         text += f"; did you mean `{near[0]}`?" if near else f"; known keys: {', '.join(known)}"
     return text
+
+
+def _choices(kind: Any, message: str) -> Iterable[Any]:
+    """Values that the field named in a message (`... at `$.a.b``) may have."""
+    for name in message.rpartition("$.")[2].rstrip("`").split("."):
+        kind = next(field.type for field in msgspec.structs.fields(kind) if field.name == name)
+    return get_args(kind)
 
 
 def _keys(kind: type) -> Iterable[str]:

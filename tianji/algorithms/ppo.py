@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Any, Protocol
 
 import numpy as np
@@ -155,15 +156,14 @@ class PPO:
 
         A minibatch that is the whole batch needs no order: a mean does not depend on it.
         """
-        size = self.config.minibatch_size
+        size, finish = self.config.minibatch_size, normalise if self.config.normalise_advantages else _as_it_is
+        if size >= len(batch):
+            yield from repeat(finish(batch), self.config.epochs)
+            return
         for _ in range(self.config.epochs):
-            if size >= len(batch):
-                yield normalise(batch) if self.config.normalise_advantages else batch
-                continue
             order = self._rng.permutation(len(batch))
             for start in range(0, len(batch), size):
-                part = batch.take(order[start : start + size])
-                yield normalise(part) if self.config.normalise_advantages else part
+                yield finish(batch.take(order[start : start + size]))
 
 
 def normalise(batch: Rollouts) -> Rollouts:
@@ -171,6 +171,10 @@ def normalise(batch: Rollouts) -> Rollouts:
     a = batch.advantage
     scaled = (a - a.mean()) / (a.std() + np.float32(ADVANTAGE_EPSILON))
     return Rollouts(batch.features, batch.action, batch.log_probability, scaled, batch.value_target)
+
+
+def _as_it_is(batch: Rollouts) -> Rollouts:
+    return batch
 
 
 def final_observations(chunks: Sequence[dict[str, NDArray[Any]]]) -> NDArray[Any]:

@@ -108,7 +108,7 @@ class Supervisor:
         process = subprocess.Popen(
             [sys.executable, "-m", "tianji.worlds.real", f"tj-{name}"],
             stdin=subprocess.PIPE,
-            stdout=sys.stderr,
+            stdout=2,  # Whatever a library prints goes to our stderr; sys.stderr may be no file at all (a notebook).
             pass_fds=fds,
             env={**os.environ, **ONE_THREAD},
         )

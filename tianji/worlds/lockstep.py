@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from tianji.channel.registry import Network
 from tianji.config import TrainConfig
@@ -49,7 +50,8 @@ def run(
         if reason := on_message(message):
             reasons.append(reason)
 
-    with Network() as network:
+    # One BLAS thread, as every process of the real world has: the same sums in the same order.
+    with threadpool_limits(1), Network() as network:
         hosts = [assemble(spec, config, describe, topology, network, memory, None, tell) for spec in topology.roles]
         try:
             order = list(hosts)

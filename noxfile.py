@@ -1,0 +1,48 @@
+"""Sessions: `tests`, `lint`, `bench`. Each builds its own environment from pyproject.toml and constraints.txt."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import nox
+
+nox.options.sessions = ["tests"]
+nox.options.default_venv_backend = "virtualenv"
+nox.options.reuse_venv = "yes"
+
+# A benchmark that is interrupted ends its children in order, which takes longer than nox allows by default.
+GRACE = {"interrupt_timeout": 20.0, "terminate_timeout": 20.0}
+QUIET = {"PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_ROOT_USER_ACTION": "ignore"}
+
+
+def install(session: nox.Session, extra: str) -> None:
+    """This checkout with an extra, at the exact versions of constraints.txt."""
+    session.install("-q", "-c", "constraints.txt", "-e", f".[{extra}]", env=QUIET)
+
+
+@nox.session
+def tests(session: nox.Session) -> None:
+    """The whole test suite; arguments go to pytest."""
+    install(session, "dev")
+    session.run("pytest", *session.posargs, **GRACE)
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Format, lint, types and the direction of imports."""
+    install(session, "dev")
+    session.run("ruff", "format", "--check", ".")
+    session.run("ruff", "check", ".")
+    session.run("mypy")
+    session.run("lint-imports")
+
+
+@nox.session
+def bench(session: nox.Session) -> None:
+    """The main job: three systems side by side, then the report. Arguments go to `tianji-bench run`."""
+    install(session, "bench")
+    results = Path("results")
+    folder = next(results / f"bench-{i:03d}" for i in range(1, 1000) if not (results / f"bench-{i:03d}").exists())
+    arguments = session.posargs or ["convergence", "--profile", "smoke"]
+    session.run("tianji-bench", "run", *arguments, "--out", str(folder), success_codes=[0, 1], **GRACE)
+    session.run("tianji-report", "build", str(folder), "--out", str(folder / "report"))

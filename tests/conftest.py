@@ -1,0 +1,37 @@
+"""Shared by all tests: whatever a test starts or opens must be gone when it ends."""
+
+from __future__ import annotations
+
+import gc
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+
+def _descriptors() -> set[str]:
+    """What is open, without what the interpreter and the libraries keep for themselves."""
+    found = set()
+    for entry in Path("/proc/self/fd").iterdir():
+        try:
+            target = os.readlink(entry)
+        except OSError:
+            continue
+        if target.startswith(("socket:", "/memfd:")) or "tianji" in target:
+            found.add(f"{entry.name} -> {target}")
+    return found
+
+
+@pytest.fixture(autouse=True)
+def leaves_nothing() -> Iterator[None]:
+    """Fail a test that leaves a child process, shared memory, or an open socket behind."""
+    shared = set(os.listdir("/dev/shm"))
+    before = _descriptors()
+    yield
+    gc.collect()
+    children = psutil.Process().children(recursive=True)
+    assert not children, f"processes left behind: {children}"
+    assert set(os.listdir("/dev/shm")) <= shared, "shared memory left behind"
+    assert _descriptors() <= before, "sockets or memory files left open"

@@ -1,0 +1,126 @@
+"""The command as a user runs it: what it says, what it leaves, and how it refuses."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from tianji.__main__ import main
+from tianji.checkpoint import Policy, load_policy, save_policy
+from tianji.cli import run
+from tianji.config import ConfigError
+
+FAST = ["--env", "CartPole-v1", "--algo", "ppo", "--stop-steps", "2048", "--set", "ppo.rollout_steps=32"]
+
+
+def complaint(capsys, arguments):
+    try:
+        status = run("tianji", main, arguments)
+    except SystemExit as exit_:
+        status = exit_.code
+    out, err = capsys.readouterr()
+    assert status == 2, (out, err)
+    assert err.count("\n") == 1, err
+    return err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ([], "required"),
+        (["fly"], "invalid choice"),
+        (["train"], "--env is missing"),
+        (["train", "--env", "CartPole-v1", "--algo", "sarsa"], "known: ppo"),
+        (["train", "--env", "CartPole-v1", "--actors", "0"], "actors"),
+        (["train", "--env", "CartPole-v1", "--actors", "two"], "invalid int"),
+        (["train", "--env", "CartPole-v1", "--stop-steps", "10"], "raise it"),
+        (["train", "--env", "CartPole-v1", "--world", "flat"], "lockstep"),
+        (["train", "--env", "CartPole-v1", "--set", "ppo.epoch=3"], "did you mean `epochs`"),
+        (["train", "--env", "CartPole-v1", "--set", "ppo.clip=-1"], "> 0"),
+        (["train", "--env", "CartPole-v1", "--set", "clip"], "key=value"),
+        (["train", "--env", "CartPole-v1", "--set", "env.x=1"], "holds a value"),
+        (["train", "--env", "CartPole-v1", "--config", "/nowhere.toml"], "no such file"),
+        (["train", "--env", "Pendulum-v1"], "only Discrete actions"),
+        (["train", "--env", "CartPole-v1", "--set", "kernel='numpy'", "--device", "cuda"], "cpu only"),
+        (["evaluate", "/nowhere.safetensors", "--env", "CartPole-v1"], "no such file"),
+    ],
+)
+def test_bad_input_gets_one_line(capsys, arguments, says):
+    assert says in complaint(capsys, arguments)
+
+
+def test_train_then_evaluate(tmp_path, capsys):
+    out = tmp_path / "run"
+    assert run("tianji", main, ["train", *FAST, "--out", str(out), "--stop-return", "9000"]) == 0
+    said = capsys.readouterr().out
+    assert "2,048 steps" in said
+    assert "ended by its limit of steps before a mean of 9000" in said
+    result = json.loads((out / "result.json").read_text())
+    assert (result["outcome"], result["steps"], result["config"]["env"]) == ("steps", 2048, "CartPole-v1")
+    assert run("tianji", main, ["evaluate", str(out / "policy.safetensors"), "--env", "CartPole-v1", "--episodes", "3"]) == 0
+    assert "over 3 episodes" in capsys.readouterr().out
+
+
+def test_nothing_is_overwritten(tmp_path, capsys):
+    (tmp_path / "precious").write_text("kept")
+    assert "not empty" in complaint(capsys, ["train", *FAST, "--out", str(tmp_path)])
+    assert [p.name for p in tmp_path.iterdir()] == ["precious"]
+
+
+def test_a_config_file_and_what_overrides_it(tmp_path, capsys):
+    path = tmp_path / "run.toml"
+    path.write_text('env = "CartPole-v1"\nstop_steps = 512\nactors = 1\n[ppo]\nrollout_steps = 16\n')
+    assert run("tianji", main, ["train", "--config", str(path), "--stop-steps", "1024"]) == 0
+    assert "1,024 steps" in capsys.readouterr().out
+    path.write_text("env = [")
+    assert "not a TOML file" in complaint(capsys, ["train", "--config", str(path)])
+
+
+def test_a_policy_of_another_environment_is_refused(tmp_path, capsys):
+    out = tmp_path / "run"
+    assert run("tianji", main, ["train", *FAST, "--out", str(out)]) == 0
+    capsys.readouterr()
+    assert "features" in complaint(capsys, ["evaluate", str(out / "policy.safetensors"), "--env", "Acrobot-v1"])
+
+
+def test_damaged_policies_are_refused(tmp_path):
+    from tianji.algorithms.networks import ActorCritic
+
+    network = ActorCritic(4, (8,), 2)
+    path = tmp_path / "p.safetensors"
+    save_policy(path, Policy(network, network.initialise(0)))
+    assert np.array_equal(load_policy(path).weights, network.initialise(0))
+    data = path.read_bytes()
+    path.write_bytes(data[: len(data) // 2])
+    with pytest.raises(ConfigError, match="not a safetensors file"):
+        load_policy(path)
+    path.write_bytes(data.replace(b"mlp-separate", b"mlp-neverwas"))
+    with pytest.raises(ConfigError, match="mlp-neverwas"):
+        load_policy(path)
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_ends_every_child_and_keeps_the_policy(tmp_path, sent):
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tianji", "train", "--env", "CartPole-v1", "--out", str(tmp_path / "run")],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    import psutil
+
+    own = psutil.Process(process.pid)
+    while not any("learner" in c.name() for c in own.children()):
+        assert process.poll() is None
+    children = own.children()
+    os.kill(process.pid, sent)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130, (out, err)
+    gone, alive = psutil.wait_procs(children, timeout=10)
+    assert not alive
+    assert "Traceback" not in err

@@ -1,0 +1,111 @@
+"""The same roles in both worlds: same results, and orderly ends."""
+
+import os
+import signal
+
+import numpy as np
+import psutil
+import pytest
+
+from tianji.envs import describe
+from tianji.launch.local import RoleFailed
+from tianji.messages import Episodes, Report, Snapshot, Started
+from tianji.train import train
+from tianji.worlds import lockstep
+
+CARTPOLE = describe("CartPole-v1")
+
+
+def weights_of(config, order_seed):
+    snapshots = []
+    lockstep.run(config, CARTPOLE, lambda m: snapshots.append(m) if isinstance(m, Snapshot) else _stop(m), order_seed)
+    return snapshots
+
+
+def _stop(message):
+    return "steps" if type(message).__name__ == "Done" else None
+
+
+def test_lockstep_repeats_to_the_bit_whoever_is_served_first(small):
+    runs = [weights_of(small(), order) for order in (None, 1, 2)]
+    assert [s.steps for s in runs[0]] == [0, 512, 1024, 1536, 2048]
+    for run in runs[1:]:
+        assert [(s.version, s.steps, s.weights) for s in run] == [(s.version, s.steps, s.weights) for s in runs[0]]
+
+
+def test_the_real_world_equals_lockstep_and_the_synchronous_system(small):
+    lock = train(small(world="lockstep"))
+    real = train(small())
+    sync = train(small(actors=1, envs_per_actor=8, buffer=False))
+    assert lock.steps == real.steps == sync.steps == 2048
+    assert lock.version == real.version == sync.version == 16 * 2 * 4
+    assert np.array_equal(lock.weights, real.weights)
+    assert np.array_equal(real.weights, sync.weights)
+
+
+def test_another_seed_gives_another_run(small):
+    assert not np.array_equal(train(small(world="lockstep")).weights, train(small(world="lockstep", seed=1)).weights)
+
+
+def test_roles_account_for_their_time_and_nothing_is_lost(small):
+    messages = []
+    result = train(small(), messages.append)
+    reports = {m.role: m for m in messages if isinstance(m, Report)}
+    assert set(reports) == {"learner g0", "buffer g0", "actor g0.a0", "actor g0.a1"}
+    learner, actor = reports["learner g0"], reports["actor g0.a0"]
+    assert learner.counters["chunks_lost"] == learner.counters["chunks_duplicated"] == 0
+    assert learner.counters["staleness_max_versions"] == 0
+    assert learner.counters["samples_consumed_unique"] == result.steps
+    assert learner.busy_s["update"] > 0
+    assert {"env", "infer", "send"} <= set(actor.busy_s)
+    assert actor.wait_s["weights"] > 0
+    assert sum(1 for m in messages if isinstance(m, Started)) == 3
+    assert sum(len(m.episodes) for m in messages if isinstance(m, Episodes)) == result.episodes > 20
+
+
+def test_stops_at_a_return(small):
+    result = train(small(stop_return=1.0, stop_steps=1_000_000))
+    assert result.outcome == "return"
+    assert result.reached_s is not None
+    assert result.reached_s <= result.seconds
+    assert result.steps < 100_000
+
+
+def test_stops_after_seconds_in_both_worlds(small):
+    for world in ("real", "lockstep"):
+        result = train(small(stop_seconds=0.3, stop_steps=10_000_000, world=world))
+        assert result.outcome == "seconds"
+        assert result.steps > 0
+
+
+def test_a_role_that_is_killed_fails_the_run_and_takes_the_others_along(small):
+    def kill_an_actor(message):
+        if isinstance(message, Episodes):
+            for child in psutil.Process().children():
+                if "tj-actor g0.a1" in child.cmdline():
+                    os.kill(child.pid, signal.SIGKILL)
+
+    with pytest.raises(RoleFailed, match=r"actor g0\.a1 ended with status -9"):
+        train(small(stop_steps=10_000_000), kill_an_actor)
+
+
+def test_roles_name_themselves(small):
+    names = set()
+
+    def look(message):
+        if isinstance(message, Started):
+            names.update(child.name() for child in psutil.Process().children())
+
+    train(small(), look)
+    assert {"tj-learner g0", "tj-buffer g0", "tj-actor g0.a0", "tj-actor g0.a1"} <= names
+
+
+def test_an_interrupt_keeps_what_was_done(small):
+    def interrupt(message):
+        if isinstance(message, Snapshot) and message.steps >= 2000:
+            raise KeyboardInterrupt
+
+    result = train(small(stop_steps=10_000_000), interrupt)
+    assert result.outcome == "interrupted"
+    assert result.steps >= 2000
+    assert {r.role for r in result.reports} >= {"learner g0"}
