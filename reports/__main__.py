@@ -64,8 +64,8 @@ def show(data: dataset.Dataset, made: dict[str, pd.DataFrame]) -> None:
         table = Table(title=name, title_justify="left")
         for column in frame.columns:
             table.add_column(column)
-        for line in frame.itertuples(index=False):
-            table.add_row(*map(str, line))
+        for cells in frame.itertuples(index=False):
+            table.add_row(*map(str, cells))
         console.print(table)
     failed = [b.manifest for b in data.bundles if b.manifest.status != "completed"]
     for m in failed:

@@ -41,7 +41,9 @@ class Dataset:
         labels = {analysis.label_of(b) for b in self.bundles}
         return sorted(labels, key=lambda label: (ORDER.index(label) if label in ORDER else len(ORDER), label))
 
-    def find(self, workload: str, system: str, metric: str, kind: str | None = None, baseline: str | None = None) -> dict[str, Any] | None:
+    def find(
+        self, workload: str, system: str, metric: str, kind: str | None = None, baseline: str | None = None
+    ) -> dict[str, Any] | None:
         """The row of this scalar, or None."""
         for row in self.rows:
             key = (row["workload"], row["system"], row["metric"], row["threshold_kind"], row["baseline"])

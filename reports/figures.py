@@ -56,6 +56,7 @@ def all_figures(data: Dataset) -> dict[str, Figure]:
 
 def learning_curves(data: Dataset, workload: str) -> Figure:
     """Return against seconds (left) and environment steps (right), a line a run, both definitions of return."""
+    figure: Figure
     figure, axes = plt.subplots(2, 2, figsize=(9.2, 5.8), sharey=True, layout="constrained")
     shown = [label for label in data.systems if not label.endswith(AGAIN)]
     thresholds = data.workloads[workload]["thresholds"]
@@ -75,7 +76,9 @@ def learning_curves(data: Dataset, workload: str) -> Figure:
                         linestyle=":" if faint else "-",
                     )
             axis.axhline(thresholds[kind], color="#111", linewidth=0.8, linestyle=(0, (4, 3)))
-            axis.set_xlabel({"seconds": "seconds from the first environment step", "steps": "thousand environment steps"}[column])
+            axis.set_xlabel(
+                {"seconds": "seconds from the first environment step", "steps": "thousand environment steps"}[column]
+            )
             if column == "seconds":
                 axis.set_xscale("log")
                 axis.set_xlim(left=0.1)
@@ -102,6 +105,7 @@ def time_to_threshold(data: Dataset, workload: str) -> Figure:
     """Seconds to each threshold: a point a run; an open triangle where a run ended without reaching it."""
     frame = data.series["crossings"]
     frame = frame[frame["workload"] == workload]
+    figure: Figure
     figure, axes = plt.subplots(1, 2, figsize=(9.2, 0.8 + 0.45 * len(data.systems)), sharey=True, layout="constrained")
     for axis, kind in zip(axes, ("training", "evaluated"), strict=True):
         for height, label in enumerate(reversed(data.systems)):
@@ -138,6 +142,7 @@ def time_breakdown(data: Dataset, workload: str) -> Figure:
     for label in data.systems:
         of_system = frame[frame["system"] == label]
         names += [(label, process) for process in sorted(of_system["process"].unique())]
+    figure: Figure
     figure, axis = plt.subplots(figsize=(9.2, 0.9 + 0.32 * max(1, len(names))), layout="constrained")
     used: dict[str, str] = {}
     for height, (label, process) in enumerate(reversed(names)):

@@ -16,7 +16,7 @@ from suites.statistics import MINIMUM_FOR_INTERVAL
 
 CAPTIONS = {
     "curves": "Learning curves, one line a run. Dashed: the threshold.",
-    "threshold": "Time to threshold, one point a run (the bar reaches down to the last moment at which it was known not to be reached). "
+    "threshold": "Time to threshold, one point a run; the bar reaches down to the last moment at which it was known not to be reached. "
     "An open triangle is a run that ended without reaching it.",
     "time": "Where the measured seconds of each process went, mean over runs. RLlib's are its own, smoothed timers.",
 }
@@ -27,7 +27,10 @@ TABLE_TEXTS = {
         "Geometric means of ratios within blocks; above 1 the first system is faster. In all = engineering x discipline. "
         "Noise floor: a system against itself.",
     ),
-    "resources": ("What it took", "Throughput leaves out the first tenth of the budget. CPU and memory are of the whole process tree."),
+    "resources": (
+        "What it took",
+        "Throughput leaves out the first tenth of the budget. CPU and memory are of the whole process tree.",
+    ),
 }
 
 
@@ -43,7 +46,11 @@ def headlines(data: Dataset) -> list[str]:
             discipline = data.find(workload, REFERENCE, "time_to_threshold_ratio", "evaluated", SYNCHRONOUS)
             if total is None or total["value"] is None:
                 continue
-            parts = f" = {with_interval(engineering)} engineering x {with_interval(discipline)} discipline" if engineering and discipline else ""
+            parts = (
+                f" = {with_interval(engineering)} engineering x {with_interval(discipline)} discipline"
+                if engineering and discipline
+                else ""
+            )
             lines.append(
                 f"{workload}: {data.titles[REFERENCE]} reaches the evaluated threshold {with_interval(total, 'x')} as fast as "
                 f"{data.titles[peer]}{parts} (n = {total['n']} blocks)."
@@ -53,7 +60,9 @@ def headlines(data: Dataset) -> list[str]:
 
 def write(data: Dataset, tables: dict[str, pd.DataFrame], out: Path) -> Path:
     """Write `index.html`; the figures must be there already, as SVG."""
-    environment = jinja2.Environment(loader=jinja2.FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=jinja2.StrictUndefined)
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=jinja2.StrictUndefined
+    )
     page = environment.get_template("page.html.j2").render(
         bundles=len(data.bundles),
         machine=_machine(data),
@@ -90,8 +99,8 @@ def _workload(data: Dataset, tables: dict[str, pd.DataFrame], out: Path, name: s
             parts.append({"svg": _inline(svg.read_text(encoding="utf-8"), f"{name}-{kind}"), "caption": CAPTIONS[kind]})
     seeds = sorted({b.manifest.seed for b in data.bundles if b.manifest.workload == name})
     text = (
-        f"{w['env']} with {w['algo'].upper()}: {w['environments']} environments, {w['ppo']['rollout_steps']} steps of each a round, "
-        f"minibatches of {w['ppo']['minibatch_size']}, {w['ppo']['epochs']} epochs; budget {w['budget_steps']:,} steps; "
+        f"{w['env']} with {w['algo'].upper()}: {w['environments']} environments, "
+        f"{w['ppo']['rollout_steps']} steps of each a round, minibatches of {w['ppo']['minibatch_size']}, {w['ppo']['epochs']} epochs; budget {w['budget_steps']:,} steps; "
         f"thresholds {w['thresholds']['training']:g} (training) and {w['thresholds']['evaluated']:g} (evaluated); "
         f"seeds {', '.join(map(str, seeds))}; closed division."
     )

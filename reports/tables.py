@@ -15,7 +15,7 @@ KINDS = ("evaluated", "training")
 def number(value: float | None, digits: int = 3) -> str:
     """A value with three significant digits and no exponent; a dash where there is none."""
     if value is None:
-        return "–"
+        return "-"
     if abs(value) >= 10 ** (digits - 1):
         return f"{value:,.0f}"
     text = f"{value:#.{digits}g}"
@@ -25,7 +25,7 @@ def number(value: float | None, digits: int = 3) -> str:
 def with_interval(row: dict[str, Any] | None, suffix: str = "", scale: float = 1.0) -> str:
     """`3.21 [3.1, 3.4]`; the interval is left out where there is none."""
     if row is None or row["value"] is None:
-        return "–"
+        return "-"
     text = number(row["value"] * scale) + suffix
     if row["ci_low"] is not None:
         text += f" [{number(row['ci_low'] * scale)}, {number(row['ci_high'] * scale)}]"
@@ -77,7 +77,9 @@ def ratios(data: Dataset, workload: str) -> pd.DataFrame:
                 "Pairs": str(min(counts)) if len(set(counts)) == 1 else "/".join(map(str, counts)),
                 "Evaluated return": with_interval(kinds[0], "x"),
                 "Training return": with_interval(kinds[1], "x"),
-                "Steps to evaluated": with_interval(data.find(workload, first, "steps_to_threshold_ratio", "evaluated", second), "x"),
+                "Steps to evaluated": with_interval(
+                    data.find(workload, first, "steps_to_threshold_ratio", "evaluated", second), "x"
+                ),
                 "Production": with_interval(data.find(workload, first, "production_ratio", None, second), "x"),
             }
         )
@@ -124,7 +126,7 @@ def markdown(frame: pd.DataFrame) -> str:
     return "\n".join(lines) + "\n"
 
 
-_LATEX = {"≥": r"$\geq$", "–": "--", "%": r"\%", "&": r"\&", "_": r"\_", "#": r"\#"}
+_LATEX = {"≥": r"$\geq$", "%": r"\%", "&": r"\&", "_": r"\_", "#": r"\#"}
 
 
 def latex(frame: pd.DataFrame) -> str:

@@ -1,4 +1,4 @@
-"""`python -m suites list|doctor|run`."""
+"""`python -m suites list|doctor|run|derive`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from baselines import system as systems
-from suites import catalogue, environment, plan, runner
+from suites import bundle, catalogue, environment, plan, runner
 from suites.cli import DONE, FAILED, ConfigError, OneLineParser
 from suites.cli import run as run_command
 from suites.convergence import sweep as convergence
@@ -25,7 +25,7 @@ SUITES: dict[str, ModuleType] = {convergence.NAME: convergence}
 def parser() -> OneLineParser:
     """The command line."""
     top = OneLineParser(prog="tianji-bench", description="Measure distributed reinforcement-learning systems.")
-    commands = top.add_subparsers(dest="command", required=True, metavar="list|doctor|run")
+    commands = top.add_subparsers(dest="command", required=True, metavar="list|doctor|run|derive")
     listing = commands.add_parser("list", help="suites, profiles, workloads and systems")
     listing.add_argument("--json", action="store_true")
     commands.add_parser("doctor", help="what this machine is, and what could disturb a measurement")
@@ -38,6 +38,9 @@ def parser() -> OneLineParser:
     run.add_argument("--testbed", default="local", metavar="local")
     run.add_argument("--out", type=Path, required=True, metavar="DIR")
     run.add_argument("--resume", action="store_true", help="go on with the session in --out, block by block")
+    derive = commands.add_parser("derive", help="copies of bundles for committing: no snapshots, no logs")
+    derive.add_argument("bundles", nargs="+", type=Path, metavar="DIR")
+    derive.add_argument("--out", type=Path, required=True, metavar="DIR")
     return top
 
 
@@ -69,7 +72,7 @@ def make_plan(options: Any) -> plan.Plan:
         suite.NAME,
         options.profile,
         profile,
-        {w.id: msgspec.to_builtins(w) for w in workloads},
+        {w.id: msgspec.json.decode(msgspec.json.encode(w)) for w in workloads},
         names,
         blocks,
         tuple(sorted(os.sched_getaffinity(0))),
@@ -88,14 +91,20 @@ def run(options: Any) -> int:
         raise
     failed = [m for m in manifests if m.status != "completed"]
     for m in failed:
-        print(f"tianji-bench: {m.workload}, block {m.block}, {m.system}: {m.status}: {(m.error or '').splitlines()[-1]}", file=sys.stderr)
+        print(
+            f"tianji-bench: {m.workload}, block {m.block}, {m.system}: {m.status}: {(m.error or '').splitlines()[-1]}",
+            file=sys.stderr,
+        )
     return FAILED if failed else DONE
 
 
 def show_list(options: Any) -> int:
     """Print what there is to run."""
-    rows = {
-        "suites": {name: {"about": s.ABOUT, "profiles": {k: msgspec.to_builtins(p) for k, p in s.PROFILES.items()}} for name, s in SUITES.items()},
+    rows: dict[str, dict[str, Any]] = {
+        "suites": {
+            name: {"about": s.ABOUT, "profiles": {k: msgspec.to_builtins(p) for k, p in s.PROFILES.items()}}
+            for name, s in SUITES.items()
+        },
         "workloads": {name: catalogue.load(name).title for name in catalogue.names()},
         "systems": {name: {"title": (s := systems.get(name)).title, "cannot_run": s.available()} for name in systems.names()},
     }
@@ -127,10 +136,22 @@ def doctor() -> int:
     return DONE
 
 
+def derive(options: Any) -> int:
+    """Copy bundles without what is too large to commit."""
+    try:
+        made = [bundle.derive(bundle.read(path), options.out) for path in bundle.find(options.bundles)]
+    except bundle.BundleError as error:
+        raise ConfigError(str(error)) from error
+    print(f"{len(made)} bundles in {options.out}")
+    return DONE
+
+
 def main(arguments: Sequence[str]) -> int:
     options = parser().parse_args(arguments)
     if options.command == "list":
         return show_list(options)
+    if options.command == "derive":
+        return derive(options)
     return doctor() if options.command == "doctor" else run(options)
 
 

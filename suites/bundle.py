@@ -5,8 +5,10 @@ This module imports no other package of the project: whoever has a bundle can re
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
+import shutil
 from pathlib import Path
 from typing import Any, Literal
 
@@ -125,6 +127,8 @@ class Manifest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     exit_status: int | None = None
     error: str | None = None
     """Last lines of a failed run's output."""
+    derived_from: str | None = None
+    """Of a copy for committing: SHA-256 over the parent's two files."""
 
 
 class Bundle(Struct, frozen=True):
@@ -190,7 +194,7 @@ def publish(partial: Path, manifest: Manifest) -> Path:
     """
     if partial.suffix != PARTIAL:
         raise ValueError(f"{partial} does not end in {PARTIAL}")
-    final = partial.with_suffix("")
+    final = partial.with_name(partial.name.removesuffix(PARTIAL))
     text = scrub(msgspec.json.format(msgspec.json.encode(manifest), indent=1).decode())
     _manifest.decode(text)
     temporary = partial / "bundle.json.new"
@@ -200,6 +204,28 @@ def publish(partial: Path, manifest: Manifest) -> Path:
     temporary.rename(partial / "bundle.json")
     partial.rename(final)
     return final
+
+
+def derive(parent: Bundle, directory: Path) -> Path:
+    """Write a copy for committing into `directory`: all events, no snapshots, no log, and the parent's digest.
+
+    It yields the same metrics; what it lacks is what a new evaluation would need.
+
+    Raises
+    ------
+    BundleError
+        when a bundle of that name is there already.
+    """
+    final = directory / parent.path.name
+    partial = final.with_name(final.name + PARTIAL)
+    if final.exists() or partial.exists():
+        raise BundleError(f"{final}: exists; name a new folder")
+    digest = hashlib.sha256()
+    for name in ("bundle.json", "events.jsonl"):
+        digest.update((parent.path / name).read_bytes())
+    partial.mkdir(parents=True)
+    shutil.copyfile(parent.path / "events.jsonl", partial / "events.jsonl")
+    return publish(partial, msgspec.structs.replace(parent.manifest, derived_from=digest.hexdigest()))
 
 
 _PATH = re.compile(r"(?<![\w.:/])/(?:[\w.@+-]+/)+([\w.@+-]+)")

@@ -33,5 +33,7 @@ def load(name: str) -> Workload:
     if workload.id != path.stem:
         raise ConfigError(f"{path}: its id is {workload.id!r}; the file must be named {workload.id}.toml")
     if workload.round_steps > workload.budget_steps:
-        raise ConfigError(f"{path}: budget_steps {workload.budget_steps} is less than one round of {workload.round_steps} steps")
+        raise ConfigError(
+            f"{path}: budget_steps {workload.budget_steps} is less than one round of {workload.round_steps} steps"
+        )
     return workload

@@ -41,7 +41,9 @@ def open_session(out: Path, plan: Plan, resume: bool) -> Plan:
     if path.exists():
         begun = read(path)
         if not resume:
-            raise ConfigError(f"--out {out}: holds a session of suite {begun.suite}; add --resume to go on with it, or name a new folder")
+            raise ConfigError(
+                f"--out {out}: holds a session of suite {begun.suite}; add --resume to go on with it, or name a new folder"
+            )
         same = (begun.suite, begun.profile, begun.systems, begun.workloads, len(begun.cells))
         if same != (plan.suite, plan.profile, plan.systems, plan.workloads, len(plan.cells)):
             raise ConfigError(
@@ -154,11 +156,11 @@ def _repair(path: Path) -> list[bundle.AnyEvent]:
 def _failure(outcome: local.Outcome, events: list[bundle.AnyEvent], snapshots: list[Snapshot]) -> str | None:
     """Why the run does not count, in the words of its output; None when it does."""
     if outcome.exit_status is None:
-        return f"{outcome.tail}\nkilled: it had not ended when its time was over".strip()
+        return f"killed: it had not ended when its time was over\n{outcome.tail}".strip()
     if outcome.exit_status != 0:
-        return f"{outcome.tail}\nexit status {outcome.exit_status}".strip()
+        return f"exit status {outcome.exit_status}\n{outcome.tail}".strip()
     if not snapshots or not any(isinstance(event, FirstStep) for event in events):
-        return f"{outcome.tail}\nit ended without a first step and a snapshot".strip()
+        return f"ended without a first step and a snapshot\n{outcome.tail}".strip()
     return None
 
 

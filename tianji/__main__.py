@@ -28,7 +28,9 @@ def parser() -> OneLineParser:
     train.add_argument("--env", metavar="ID", help="a registered Gymnasium environment with Discrete actions")
     train.add_argument("--algo", metavar="NAME", help=f"one of: {', '.join(ALGORITHMS)}")
     train.add_argument("--config", type=Path, metavar="FILE.toml", help="settings, as in docs/architecture.md")
-    train.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="one setting, e.g. ppo.learning_rate=1e-3")
+    train.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", help="one setting, e.g. ppo.learning_rate=1e-3"
+    )
     train.add_argument("--actors", type=int, metavar="N", help="actor processes")
     train.add_argument("--envs-per-actor", type=int, metavar="M")
     train.add_argument("--world", metavar="real|lockstep", help="real processes, or all roles in one, repeatable bit for bit")
@@ -138,7 +140,9 @@ def evaluate(options: Any) -> int:
     finally:
         player.close()
     spread = f", standard deviation {returns.std(ddof=1):.1f}" if len(returns) > 1 else ""
-    print(f"mean return {returns.mean():.1f} over {len(returns)} episodes (greedy, {returns.min():g} to {returns.max():g}{spread})")
+    print(
+        f"mean return {returns.mean():.1f} over {len(returns)} episodes (greedy; {returns.min():g} to {returns.max():g}{spread})"
+    )
     return DONE
 
 

@@ -121,7 +121,9 @@ def convert(data: Mapping[str, Any], kind: type[T], where: str) -> T:
 
 def _explain(message: str, kind: type) -> str:
     """Turn msgspec's `Object contains unknown field `x` - at `$.ppo`` into a line with a suggestion."""
-    text = message.replace("Object contains unknown field", "unknown key").replace("Object missing required field", "missing key")
+    text = message.replace("Object contains unknown field", "unknown key").replace(
+        "Object missing required field", "missing key"
+    )
     text = text.replace(" - at `$.", " in `").replace(" - at `$", " at `")
     if message.startswith("Invalid enum value"):
         return f"{text}; known: {', '.join(map(str, _choices(kind, message)))}"

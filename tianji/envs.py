@@ -37,10 +37,12 @@ class EnvDescription:
         """
         n = observation.shape[0]
         if self.classes:
-            return np.eye(self.classes, dtype=np.float32)[observation]
+            one_hot: NDArray[np.float32] = np.eye(self.classes, dtype=np.float32)[observation]
+            return one_hot
         flat = observation.reshape(n, -1)
         if flat.dtype == np.uint8:
-            return flat.astype(np.float32) / np.float32(255)
+            scaled: NDArray[np.float32] = flat.astype(np.float32) / np.float32(255)
+            return scaled
         return flat.astype(np.float32, copy=False)
 
 
@@ -64,14 +66,14 @@ def describe(env_id: str) -> EnvDescription:
     if not isinstance(action, gym.spaces.Discrete):
         raise ConfigError(f"environment {env_id}: its actions are {type(action).__name__}; only Discrete actions are supported")
     if action.start != 0:
-        raise ConfigError(f"environment {env_id}: its actions start at {action.start}; only Discrete actions from 0 are supported")
+        raise ConfigError(
+            f"environment {env_id}: its actions start at {action.start}; only Discrete actions from 0 are supported"
+        )
     if isinstance(observation, gym.spaces.Box):
         return EnvDescription(env_id, observation.shape, observation.dtype.str, 0, int(action.n))
     if isinstance(observation, gym.spaces.Discrete) and observation.start == 0:
         return EnvDescription(env_id, (), "<i8", int(observation.n), int(action.n))
-    raise ConfigError(
-        f"environment {env_id}: its observations are {observation}; only Box and Discrete (from 0) are supported"
-    )
+    raise ConfigError(f"environment {env_id}: its observations are {observation}; only Box and Discrete (from 0) are supported")
 
 
 def _unknown(env_id: str, error: Exception) -> str:

@@ -62,6 +62,8 @@ class Episode(Struct, frozen=True, array_like=True):
 
 
 class Hello(Struct, frozen=True, array_like=True, tag=10):
+    """The role is connected and ready to start."""
+
     role: str
     protocol: int
     pid: int
@@ -75,6 +77,8 @@ class Started(Struct, frozen=True, array_like=True, tag=11):
 
 
 class Episodes(Struct, frozen=True, array_like=True, tag=12):
+    """Episodes that ended in an actor's last fragment, and its environment steps so far."""
+
     role: str
     actor_steps: int
     at_ns: int
@@ -109,6 +113,8 @@ class Report(Struct, frozen=True, array_like=True, tag=15):
 
 
 class Failed(Struct, frozen=True, array_like=True, tag=16):
+    """The role cannot go on."""
+
     role: str
     error: str
 
@@ -137,22 +143,25 @@ _to_role = msgspec.msgpack.Decoder(ToRole)
 def decode_edge(frame: bytes) -> OnEdge:
     """Decode what an edge between roles carries; `ProtocolError` on anything else."""
     try:
-        return _edge.decode(frame)
+        message: OnEdge = _edge.decode(frame)
     except msgspec.DecodeError as error:
         raise ProtocolError(f"not a message of this edge: {error}") from error
+    return message
 
 
 def decode_from_role(frame: bytes) -> FromRole:
     """Decode what a role tells its launcher; `ProtocolError` on anything else."""
     try:
-        return _from_role.decode(frame)
+        message: FromRole = _from_role.decode(frame)
     except msgspec.DecodeError as error:
         raise ProtocolError(f"not a message of a role: {error}") from error
+    return message
 
 
 def decode_to_role(frame: bytes) -> ToRole:
     """Decode what the launcher tells a role; `ProtocolError` on anything else."""
     try:
-        return _to_role.decode(frame)
+        message: ToRole = _to_role.decode(frame)
     except msgspec.DecodeError as error:
         raise ProtocolError(f"not a message of the launcher: {error}") from error
+    return message

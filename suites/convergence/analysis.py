@@ -107,7 +107,8 @@ def understand(bundle: Bundle) -> Run:
     judged = [s for s in snapshots if s.steps in curve]
     evaluated = pd.DataFrame(
         {
-            "seconds": [(s.ns - start) / 1e9 for s in judged],
+            # The initial policy is published just before the first step.
+            "seconds": [max(0, s.ns - start) / 1e9 for s in judged],
             "steps": [s.steps for s in judged],
             "mean_return": [curve[s.steps] for s in judged],
         }
@@ -132,7 +133,10 @@ def understand(bundle: Bundle) -> Run:
         if judged[i].steps in confirmed:
             snapshot, before = judged[i], judged[i - 1] if i else judged[i]
             crossings["evaluated"] = Crossing(
-                (snapshot.ns - start) / 1e9, snapshot.steps, core_seconds(snapshot.ns), (before.ns - start) / 1e9
+                max(0, snapshot.ns - start) / 1e9,
+                snapshot.steps,
+                core_seconds(snapshot.ns),
+                max(0, before.ns - start) / 1e9,
             )
             break
 
@@ -214,9 +218,7 @@ def _of_system(workload: str, label: str, runs: list[Run]) -> list[Row]:
         censored = len(runs) - len(reached)
         more = {"threshold_kind": kind, "censored": censored}
 
-        def add(
-            metric: str, unit: str, values: list[float], n: int = len(runs), more: Row = more
-        ) -> None:
+        def add(metric: str, unit: str, values: list[float], n: int = len(runs), more: Row = more) -> None:
             e = bootstrap_iqm(values)
             rows.append(row(workload, label, metric, unit, Estimate(e.value, e.low, e.high, n), **more))
 
@@ -290,7 +292,9 @@ def curves(runs: list[Run], kind: str) -> pd.DataFrame:
         data = run.training if kind == "training" else run.evaluated
         manifest = run.bundle.manifest
         parts.append(
-            data.assign(workload=manifest.workload, system=run.label, session=manifest.session, block=manifest.block, seed=manifest.seed)
+            data.assign(
+                workload=manifest.workload, system=run.label, session=manifest.session, block=manifest.block, seed=manifest.seed
+            )
         )
     columns = ["workload", "system", "session", "block", "seed", "seconds", "steps", "mean_return"]
     return pd.concat(parts, ignore_index=True)[columns] if parts else pd.DataFrame(columns=columns)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import select
 import signal
 import subprocess
@@ -57,6 +58,7 @@ def run(system: System, task: Task, directory: Path, watch: Callable[[], None]) 
             start_new_session=True,
             env={**os.environ, "PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
         )
+    reaped = _cpu_of_reaped()
     meter = TreeMeter(process.pid)
     usage: list[Usage] = [meter.sample()]
     waiting = os.pidfd_open(process.pid)
@@ -73,9 +75,18 @@ def run(system: System, task: Task, directory: Path, watch: Callable[[], None]) 
     finally:
         end_tree(process, before)
         os.close(waiting)
+    # What the kernel counted, now that all are gone: samples miss the last moments of a process.
+    total = max(_cpu_of_reaped() - reaped, usage[-1].cpu_s)
+    usage.append(Usage(time.monotonic_ns(), total, 0))
     status = process.returncode if in_time else None
     lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
     return Outcome(status, usage, "\n".join(lines[-20:]))
+
+
+def _cpu_of_reaped() -> float:
+    """CPU seconds of all processes below this one that have ended and been waited for."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def end_tree(process: subprocess.Popen[bytes], before: set[int]) -> None:

@@ -121,6 +121,6 @@ def test_ctrl_c_ends_every_child_and_keeps_the_policy(tmp_path, sent):
     os.kill(process.pid, sent)
     out, err = process.communicate(timeout=60)
     assert process.returncode == 130, (out, err)
-    gone, alive = psutil.wait_procs(children, timeout=10)
+    _, alive = psutil.wait_procs(children, timeout=10)
     assert not alive
     assert "Traceback" not in err

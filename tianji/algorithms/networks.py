@@ -92,7 +92,9 @@ class ActorCritic:
         blocks, depth = self.views(flat), len(self.hidden)
         for name, expected in self.named_tensors(flat).items():
             if name not in tensors or tensors[name].shape != expected.shape:
-                raise ValueError(f"network {self.name}: tensor {name} of shape {expected.shape} is missing or has another shape")
+                raise ValueError(
+                    f"network {self.name}: tensor {name} of shape {expected.shape} is missing or has another shape"
+                )
             tower, layer, part = name.split(".")
             if int(layer) < depth:
                 blocks[f"hidden.{layer}.{part}"][("policy", "value").index(tower)] = tensors[name]

@@ -13,6 +13,8 @@ from tianji.messages import ChunkHeader, SlotRef
 
 
 class MemoryOutlet(Outlet):
+    """Producing end: hands chunks straight to the inlet it is connected to."""
+
     def __init__(self, initial: Sequence[SlotRef] = ()) -> None:
         self._credits: deque[SlotRef] = deque(initial)
         self._inlet: MemoryInlet | None = None
@@ -40,6 +42,8 @@ class MemoryOutlet(Outlet):
 
 
 class MemoryInlet(Inlet):
+    """Consuming end: a queue in this process."""
+
     def __init__(self) -> None:
         self._queue: deque[ChunkHeader] = deque()
         self._ledger = SlotLedger()
@@ -63,6 +67,8 @@ class MemoryInlet(Inlet):
 
 
 class MemoryWeightsOutlet(WeightsOutlet):
+    """Publishing end: keeps the latest copy."""
+
     def __init__(self) -> None:
         self.version: int | None = None
         self.weights: NDArray[np.float32] | None = None
@@ -80,6 +86,8 @@ class MemoryWeightsOutlet(WeightsOutlet):
 
 
 class MemoryWeightsInlet(WeightsInlet):
+    """Reading end: looks at the outlet."""
+
     def __init__(self, outlet: MemoryWeightsOutlet) -> None:
         self._outlet = outlet
         self._seen: int | None = None

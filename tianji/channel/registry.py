@@ -17,7 +17,6 @@ from tianji.channel.memory import MemoryInlet, MemoryOutlet, MemoryWeightsInlet,
 from tianji.channel.zmq import ZmqInlet, ZmqOutlet, ZmqWeightsInlet, ZmqWeightsOutlet
 from tianji.messages import SlotRef
 
-
 E = TypeVar("E", bound=Endpoint)
 M = TypeVar("M")
 

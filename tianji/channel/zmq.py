@@ -23,6 +23,8 @@ LINGER_MS = 1000
 
 
 class ZmqOutlet(Outlet):
+    """Producing end: a DEALER socket."""
+
     def __init__(self, context: zmq.Context[zmq.Socket[bytes]], uri: str, initial: Sequence[SlotRef] = ()) -> None:
         self.socket = context.socket(zmq.DEALER)
         self.socket.setsockopt(zmq.LINGER, LINGER_MS)
@@ -51,6 +53,8 @@ class ZmqOutlet(Outlet):
 
 
 class ZmqInlet(Inlet):
+    """Consuming end: a ROUTER socket, which knows by which connection each chunk came."""
+
     def __init__(self, context: zmq.Context[zmq.Socket[bytes]], uri: str) -> None:
         self.socket = context.socket(zmq.ROUTER)
         self.socket.setsockopt(zmq.LINGER, LINGER_MS)
@@ -81,6 +85,8 @@ class ZmqInlet(Inlet):
 
 
 class ZmqWeightsOutlet(WeightsOutlet):
+    """Publishing end: writes the store, then tells subscribers the version."""
+
     def __init__(self, context: zmq.Context[zmq.Socket[bytes]], uri: str, store: WeightStore) -> None:
         self.socket = context.socket(zmq.XPUB)
         self.socket.setsockopt(zmq.LINGER, 0)
@@ -114,6 +120,8 @@ class ZmqWeightsOutlet(WeightsOutlet):
 
 
 class ZmqWeightsInlet(WeightsInlet):
+    """Reading end: at most one notice waits here, the newest."""
+
     def __init__(self, context: zmq.Context[zmq.Socket[bytes]], uri: str, store: WeightStore) -> None:
         self.socket = context.socket(zmq.SUB)
         self.socket.setsockopt(zmq.LINGER, 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import select
 import shutil
@@ -29,7 +30,7 @@ SETUP_LIMIT_S = 120.0
 DRAIN_LIMIT_S = 20.0
 """After a stop, roles have this long to finish their piece of work and account for themselves."""
 
-ONE_THREAD = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")}
+ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS"), "1")
 """Roles are processes; a thread pool in each would fight the others for the cores."""
 
 
@@ -128,7 +129,7 @@ class Supervisor:
         try:
             while len(self._reported) < len(self.processes):
                 limit = self._limit(deadline, stop_seconds)
-                timeout = None if limit is None else max(0.0, limit - time.monotonic()) * 1000
+                timeout = None if limit is None else max(0, math.ceil((limit - time.monotonic()) * 1000))
                 ready = dict(poller.poll(timeout))
                 if self.control.fileno() in ready or self.control in ready:
                     self._listen()

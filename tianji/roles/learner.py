@@ -34,6 +34,8 @@ class Update:
 
 @dataclass(frozen=True)
 class UpdateDone:
+    """The chunks were trained on."""
+
     chunks: Sequence[ChunkHeader]
     optimizer_steps: int
 

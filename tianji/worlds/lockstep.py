@@ -60,7 +60,7 @@ def run(
                 host.begin()
             while not all(host.ended for host in hosts):
                 if rng is not None:
-                    rng.shuffle(order)  # type: ignore[arg-type]
+                    rng.shuffle(order)
                 moved = [host.pump() for host in order if not host.ended]
                 if reasons:
                     for host in order:

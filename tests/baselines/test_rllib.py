@@ -1,0 +1,72 @@
+"""RLlib's network is the workload's network: same weights, same outputs."""
+
+import numpy as np
+import pytest
+import torch
+
+from baselines.rllib import weights
+from tianji.algorithms.networks import ActorCritic
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+@pytest.fixture(scope="module")
+def module():
+    import gymnasium as gym
+    from ray.rllib.algorithms.ppo.ppo_catalog import PPOCatalog
+    from ray.rllib.algorithms.ppo.torch.default_ppo_torch_rl_module import DefaultPPOTorchRLModule
+    from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
+
+    env = gym.make("CartPole-v1")
+    built = DefaultPPOTorchRLModule(
+        observation_space=env.observation_space,
+        action_space=env.action_space,
+        model_config=DefaultModelConfig(fcnet_hiddens=[64, 64], fcnet_activation="tanh", vf_share_layers=False),
+        catalog_class=PPOCatalog,
+    )
+    env.close()
+    return built
+
+
+def test_weights_survive_the_way_there_and_back(module):
+    network = ActorCritic(4, (64, 64), 2)
+    flat = network.initialise(3)
+    state = weights.to_rllib(network, flat, module.get_state())
+    assert set(state) == set(module.get_state())
+    assert np.array_equal(weights.from_rllib(network, state), flat)
+
+
+def test_the_networks_compute_the_same(module):
+    network = ActorCritic(4, (64, 64), 2)
+    flat = network.initialise(3)
+    module.set_state(weights.to_rllib(network, flat, module.get_state()))
+    x = np.random.default_rng(0).normal(size=(16, 4)).astype(np.float32)
+    with torch.no_grad():
+        out = module.forward_train({"obs": torch.tensor(x)})
+        values = module.compute_values({"obs": torch.tensor(x)}).numpy()
+    np.testing.assert_allclose(network.logits(network.views(flat), x), out["action_dist_inputs"].numpy(), atol=1e-6)
+    np.testing.assert_allclose(network.values(network.views(flat), x), values, atol=1e-6)
+
+
+def test_the_probe_counts_every_real_transition_once(tmp_path, monkeypatch):
+    from baselines.rllib import probe
+
+    class Piece:
+        def __init__(self, rewards):
+            self.rewards = rewards
+
+        def __len__(self):
+            return len(self.rewards)
+
+        def get_return(self):
+            return sum(self.rewards)
+
+    monkeypatch.setenv(probe.DIRECTORY, str(tmp_path))
+    callback = probe.EpisodeProbe()
+    callback.on_sample_end(samples=[Piece([1.0] * 10), Piece([1.0] * 22)])
+    callback.on_episode_end(episode=Piece([1.0] * 5), prev_episode_chunks=[Piece([1.0] * 10)])
+    callback.on_episode_end(episode=Piece([2.0] * 3), prev_episode_chunks=None)
+    callback._file.close()
+    records = list(probe.read(tmp_path))
+    assert [(value, length, steps) for _, value, length, steps in records] == [(15.0, 15, 32), (6.0, 3, 32)]
+    assert records[0][0] <= records[1][0]

@@ -1,0 +1,119 @@
+"""A workload small enough for tests, and systems of somebody else's package that misbehave."""
+
+import textwrap
+
+import pytest
+
+TINY = """
+id = "{id}"
+title = "CartPole, hardly trained"
+env = "CartPole-v1"
+algo = "ppo"
+environments = 4
+horizon_steps = 2048
+budget_steps = 1024
+budget_seconds = 60.0
+snapshot_every_steps = 256
+[network]
+hidden = [16, 16]
+[ppo]
+rollout_steps = 32
+minibatch_size = 64
+epochs = 2
+learning_rate = 1e-3
+learning_rate_schedule = "linear"
+[thresholds]
+training = {training}
+evaluated = {evaluated}
+[evaluation]
+episodes = 4
+in_a_row = 2
+seed = 1
+"""
+
+SYSTEMS = '''
+import os, subprocess, sys, time
+import numpy as np
+from baselines.system import System
+from tianji.algorithms.networks import ActorCritic
+
+
+class Steady(System):
+    """Publishes untrained policies on a schedule: what a well-behaved guest does."""
+
+    name, title = "steady", "Steady"
+
+    def available(self):
+        return None
+
+    def deviations(self, task):
+        return ["It does not learn."]
+
+    def settings(self, task):
+        return {"guest": True}
+
+    def train(self, task, recorder):
+        weights = ActorCritic.build(task.workload.network, 4, 2).initialise(task.seed)
+        recorder.first_step(time.monotonic_ns())
+        for steps in range(0, task.workload.budget_steps + 1, task.workload.snapshot_every_steps):
+            recorder.episode(time.monotonic_ns(), 9.0, 9, steps)
+            recorder.snapshot(time.monotonic_ns(), steps, steps // 64, weights)
+
+
+class Crash(Steady):
+    name, title = "crash", "Crash"
+
+    def train(self, task, recorder):
+        super().train(task, recorder)
+        raise RuntimeError("the engine fell off in " + os.getcwd())
+
+
+class Hang(Steady):
+    name, title = "hang", "Hang"
+
+    def train(self, task, recorder):
+        super().train(task, recorder)
+        time.sleep(600)
+
+
+class Litter(Steady):
+    """Leaves a process behind that has left its session."""
+
+    name, title = "litter", "Litter"
+
+    def train(self, task, recorder):
+        super().train(task, recorder)
+        subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
+
+
+class Absent(Steady):
+    name, title = "absent", "Absent"
+
+    def available(self):
+        return "its package is not installed"
+'''
+
+
+@pytest.fixture
+def tiny(tmp_path):
+    def write(name="cartpole-ppo-tiny", training=450.0, evaluated=475.0, extra=""):
+        path = tmp_path / f"{name}.toml"
+        path.write_text(TINY.format(id=name, training=training, evaluated=evaluated) + extra)
+        return path
+
+    return write
+
+
+@pytest.fixture
+def guests(tmp_path, monkeypatch):
+    """Install the misbehaving systems as an outside package would be: by entry points, for this process and its children."""
+    site = tmp_path / "guest-site"
+    metadata = site / "guest-1.0.dist-info"
+    metadata.mkdir(parents=True)
+    (site / "guest_systems.py").write_text(SYSTEMS)
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: guest\nVersion: 1.0\n")
+    names = ("Steady", "Crash", "Hang", "Litter", "Absent")
+    points = "\n".join(f"{name.lower()} = guest_systems:{name}" for name in names)
+    (metadata / "entry_points.txt").write_text(textwrap.dedent(f"[tianji_bench.systems]\n{points}\n"))
+    monkeypatch.setenv("PYTHONPATH", str(site))
+    monkeypatch.syspath_prepend(str(site))

@@ -1,0 +1,48 @@
+import pytest
+
+from suites import catalogue
+from suites.cli import ConfigError
+
+
+def test_every_workload_that_comes_with_the_project_is_valid():
+    assert "cartpole-ppo-zoo" in catalogue.names()
+    for name in catalogue.names():
+        assert catalogue.load(name).id == name
+
+
+def test_cartpole_ppo_zoo_says_what_the_design_fixes():
+    w = catalogue.load("cartpole-ppo-zoo")
+    assert (w.environments, w.ppo.rollout_steps, w.ppo.minibatch_size, w.ppo.epochs) == (8, 32, 256, 20)
+    assert (w.ppo.learning_rate, w.ppo.learning_rate_schedule, w.horizon_steps) == (1e-3, "linear", 100_000)
+    assert (w.ppo.clip, w.ppo.gamma, w.ppo.gae_lambda) == (0.2, 0.98, 0.8)
+    assert (w.ppo.value_coefficient, w.ppo.entropy_coefficient, w.ppo.max_grad_norm) == (0.5, 0.0, 0.5)
+    assert (w.network.hidden, w.network.activation) == ((64, 64), "tanh")
+    assert (w.thresholds.training, w.thresholds.evaluated, w.budget_steps) == (450, 475, 100_000)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (("epochs = 2", "epoch = 2"), "did you mean `epochs`"),
+        (("epochs = 2", "epochs = 0"), ">= 1"),
+        (("epochs = 2", 'epochs = "two"'), "Expected `int`"),
+        (("environments = 4", ""), "missing key `environments`"),
+        (('algo = "ppo"', 'algo = "sarsa"'), "known: ppo"),
+        (("budget_steps = 1024", "budget_steps = 64"), "less than one round"),
+        (('id = "cartpole-ppo-tiny"', 'id = "cartpole-ppo-other"'), "must be named"),
+        (('id = "cartpole-ppo-tiny"', "id = "), "not a TOML file"),
+    ],
+)
+def test_a_wrong_key_or_value_is_named(tiny, change, says):
+    path = tiny()
+    path.write_text(path.read_text().replace(*change, 1))
+    with pytest.raises(ConfigError) as raised:
+        catalogue.load(str(path))
+    assert says in str(raised.value)
+    assert str(path) in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_an_unknown_workload_gets_a_suggestion():
+    with pytest.raises(ConfigError, match="did you mean cartpole-ppo-zoo"):
+        catalogue.load("cartpole-ppo-zo")
