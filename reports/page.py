@@ -100,7 +100,8 @@ def _workload(data: Dataset, tables: dict[str, pd.DataFrame], out: Path, name: s
     seeds = sorted({b.manifest.seed for b in data.bundles if b.manifest.workload == name})
     text = (
         f"{w['env']} with {w['algo'].upper()}: {w['environments']} environments, "
-        f"{w['ppo']['rollout_steps']} steps of each a round, minibatches of {w['ppo']['minibatch_size']}, {w['ppo']['epochs']} epochs; budget {w['budget_steps']:,} steps; "
+        f"{w['ppo']['rollout_steps']} steps of each a round, minibatches of {w['ppo']['minibatch_size']}, "
+        f"{w['ppo']['epochs']} epochs; budget {w['budget_steps']:,} steps; "
         f"thresholds {w['thresholds']['training']:g} (training) and {w['thresholds']['evaluated']:g} (evaluated); "
         f"seeds {', '.join(map(str, seeds))}; closed division."
     )

@@ -140,9 +140,8 @@ def evaluate(options: Any) -> int:
     finally:
         player.close()
     spread = f", standard deviation {returns.std(ddof=1):.1f}" if len(returns) > 1 else ""
-    print(
-        f"mean return {returns.mean():.1f} over {len(returns)} episodes (greedy; {returns.min():g} to {returns.max():g}{spread})"
-    )
+    span = f"{returns.min():g} to {returns.max():g}"
+    print(f"mean return {returns.mean():.1f} over {len(returns)} episodes (greedy; {span}{spread})")
     return DONE
 
 

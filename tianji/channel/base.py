@@ -7,7 +7,8 @@ reader releases and each hop passes the credit back.
 
 A *weights edge* joins one publisher to many readers. The latest version wins: a slow reader skips versions.
 
-Nothing here blocks. `socket` is what a real world's poller waits on, None where there is nothing to wait on.
+Nothing here blocks. `socket` is what a real world's poller waits on (a socket or a descriptor), None where there is
+nothing to wait on.
 """
 
 from __future__ import annotations
@@ -80,10 +81,6 @@ class WeightsOutlet(Endpoint):
     @abstractmethod
     def publish(self, version: int, weights: NDArray[np.float32]) -> None:
         """Make these the latest; the vector is copied. Versions must rise."""
-
-    @abstractmethod
-    def pump(self) -> None:
-        """Serve readers that have joined since the last call: tell them the latest version."""
 
 
 class WeightsInlet(Endpoint):

@@ -78,9 +78,6 @@ class MemoryWeightsOutlet(WeightsOutlet):
             raise ChannelError(f"version {version} after {self.version}: versions must rise")
         self.version, self.weights = version, np.array(weights, np.float32)
 
-    def pump(self) -> None:
-        """Readers look here by themselves."""
-
     def close(self) -> None:
         self.weights = None
 

@@ -6,6 +6,7 @@ A `Network` opens both kinds of edges for one process; who is joined to whom is 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from types import TracebackType
 from typing import TypeVar
 
@@ -13,12 +14,21 @@ import zmq
 
 from tianji.channel.arena import WeightStore
 from tianji.channel.base import ChannelError, Endpoint, Inlet, Outlet, WeightsInlet, WeightsOutlet
+from tianji.channel.bell import BellWeightsInlet, BellWeightsOutlet
 from tianji.channel.memory import MemoryInlet, MemoryOutlet, MemoryWeightsInlet, MemoryWeightsOutlet
-from tianji.channel.zmq import ZmqInlet, ZmqOutlet, ZmqWeightsInlet, ZmqWeightsOutlet
+from tianji.channel.zmq import ZmqInlet, ZmqOutlet
 from tianji.messages import SlotRef
 
 E = TypeVar("E", bound=Endpoint)
 M = TypeVar("M")
+
+
+@dataclass(frozen=True)
+class SharedWeights:
+    """Where the weights of an `ipc` edge stand, and a bell for each reader."""
+
+    store: WeightStore
+    bells: tuple[int, ...]
 
 
 class Network:
@@ -45,17 +55,19 @@ class Network:
         outlet.connect(self._find(self._inlets, uri))
         return self._keep(outlet)
 
-    def weights_outlet(self, uri: str, store: WeightStore | None = None) -> WeightsOutlet:
-        """The publishing end of a weights edge; `ipc` keeps the vector in `store`."""
+    def weights_outlet(self, uri: str, shared: SharedWeights | None = None) -> WeightsOutlet:
+        """The publishing end of a weights edge; `ipc` needs `shared`."""
         if self._scheme(uri) == "ipc":
-            return self._keep(ZmqWeightsOutlet(self.context, uri, _needed(store, uri)))
+            where = _needed(shared, uri)
+            return self._keep(BellWeightsOutlet(where.store, where.bells))
         self._weights[uri] = outlet = MemoryWeightsOutlet()
         return self._keep(outlet)
 
-    def weights_inlet(self, uri: str, store: WeightStore | None = None) -> WeightsInlet:
-        """A reading end of a weights edge."""
+    def weights_inlet(self, uri: str, shared: SharedWeights | None = None, reader: int = 0) -> WeightsInlet:
+        """The reading end number `reader` of a weights edge."""
         if self._scheme(uri) == "ipc":
-            return self._keep(ZmqWeightsInlet(self.context, uri, _needed(store, uri)))
+            where = _needed(shared, uri)
+            return self._keep(BellWeightsInlet(where.store, where.bells[reader]))
         return self._keep(MemoryWeightsInlet(self._find(self._weights, uri)))
 
     def close(self) -> None:
@@ -88,7 +100,7 @@ class Network:
         return named[uri]
 
 
-def _needed(store: WeightStore | None, uri: str) -> WeightStore:
-    if store is None:
-        raise ChannelError(f"{uri}: a weights edge of this kind needs a store")
-    return store
+def _needed(shared: SharedWeights | None, uri: str) -> SharedWeights:
+    if shared is None:
+        raise ChannelError(f"{uri}: a weights edge of this kind needs shared memory and bells")
+    return shared

@@ -1,8 +1,6 @@
-"""The `ipc` backend: headers over ZeroMQ sockets of one host, bodies and weights in shared memory.
+"""The chunk edges of the `ipc` backend: headers over ZeroMQ sockets of one host, bodies in shared memory.
 
-A chunk edge is DEALER (outlet) to ROUTER (inlet): headers go down, credits come up the same connection. A weights edge
-is XPUB to SUB: what is published is the version alone, the vector stands in a `WeightStore`; each subscription is
-answered with the latest version, so a reader that joins late misses nothing.
+An edge is DEALER (outlet) to ROUTER (inlet): headers go down, credits come up the same connection.
 """
 
 from __future__ import annotations
@@ -10,12 +8,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 
-import numpy as np
 import zmq
-from numpy.typing import NDArray
 
-from tianji.channel.arena import WeightStore
-from tianji.channel.base import ChannelError, Inlet, Outlet, SlotLedger, WeightsInlet, WeightsOutlet
+from tianji.channel.base import ChannelError, Inlet, Outlet, SlotLedger
 from tianji.messages import Batch, ChunkHeader, Credit, SlotRef, decode_edge, encode
 
 LINGER_MS = 1000
@@ -79,69 +74,6 @@ class ZmqInlet(Inlet):
     def release(self, slots: Sequence[SlotRef]) -> None:
         for route, back in self._ledger.release(slots).items():
             self.socket.send_multipart([route, encode(Credit(back))], zmq.NOBLOCK)
-
-    def close(self) -> None:
-        self.socket.close()
-
-
-class ZmqWeightsOutlet(WeightsOutlet):
-    """Publishing end: writes the store, then tells subscribers the version."""
-
-    def __init__(self, context: zmq.Context[zmq.Socket[bytes]], uri: str, store: WeightStore) -> None:
-        self.socket = context.socket(zmq.XPUB)
-        self.socket.setsockopt(zmq.LINGER, 0)
-        self.socket.setsockopt(zmq.XPUB_VERBOSE, 1)
-        self.socket.bind(uri)
-        self._store = store
-
-    def publish(self, version: int, weights: NDArray[np.float32]) -> None:
-        latest = self._store.version
-        if latest is not None and version <= latest:
-            raise ChannelError(f"version {version} after {latest}: versions must rise")
-        self._store.write(version, weights)
-        self._tell(version)
-
-    def _tell(self, version: int) -> None:
-        self.socket.send(version.to_bytes(8, "little"), zmq.NOBLOCK)
-
-    def pump(self) -> None:
-        joined = False
-        while True:
-            try:
-                joined |= self.socket.recv(zmq.NOBLOCK)[:1] == b"\x01"
-            except zmq.Again:
-                break
-        version = self._store.version
-        if joined and version is not None:
-            self._tell(version)
-
-    def close(self) -> None:
-        self.socket.close()
-
-
-class ZmqWeightsInlet(WeightsInlet):
-    """Reading end: at most one notice waits here, the newest."""
-
-    def __init__(self, context: zmq.Context[zmq.Socket[bytes]], uri: str, store: WeightStore) -> None:
-        self.socket = context.socket(zmq.SUB)
-        self.socket.setsockopt(zmq.LINGER, 0)
-        self.socket.setsockopt(zmq.CONFLATE, 1)
-        self.socket.setsockopt(zmq.SUBSCRIBE, b"")
-        self.socket.connect(uri)
-        self._store = store
-        self._seen: int | None = None
-
-    def latest(self, out: NDArray[np.float32]) -> int | None:
-        try:
-            self.socket.recv(zmq.NOBLOCK)
-        except zmq.Again:
-            return None
-        # The notice may be older than what stands in the store: take the newest, and let its own notice pass unread.
-        version = self._store.version
-        if version is None or version == self._seen:
-            return None
-        self._seen = self._store.read(out)
-        return self._seen
 
     def close(self) -> None:
         self.socket.close()

@@ -19,6 +19,7 @@ import zmq
 
 from tianji.algorithms.networks import ActorCritic
 from tianji.channel.arena import Arena, WeightStore, anonymous_file
+from tianji.channel.bell import make_bell
 from tianji.config import TrainConfig
 from tianji.envs import EnvDescription
 from tianji.messages import PROTOCOL, Failed, FromRole, Hello, Report, Start, Stop, decode_from_role, encode
@@ -72,7 +73,9 @@ def run(
         arena_bytes = Arena.size_bytes(config.chunk_slots, layout.capacity_bytes)
         arena_fds = [anonymous_file(f"tianji-arena-{i}", arena_bytes) for i in range(config.actors)]
         weights_fd = anonymous_file("tianji-weights", WeightStore.size_bytes(parameters))
-        for fd in (*arena_fds, weights_fd):
+        bell_fds = [make_bell() for _ in range(config.actors)]
+        inherited = (*arena_fds, weights_fd, *bell_fds)
+        for fd in inherited:
             stack.callback(os.close, fd)
 
         topology = build(config, f"ipc://{directory}")
@@ -80,9 +83,18 @@ def run(
         stack.callback(supervisor.end)
         for spec in topology.roles:
             assignment = Assignment(
-                spec, config, describe, topology, control_uri, os.getpid(), tuple(arena_fds), weights_fd, parameters
+                spec=spec,
+                config=config,
+                describe=describe,
+                topology=topology,
+                control_uri=control_uri,
+                parent=os.getpid(),
+                arena_fds=tuple(arena_fds),
+                weights_fd=weights_fd,
+                bell_fds=tuple(bell_fds),
+                parameters=parameters,
             )
-            supervisor.spawn(spec.name, msgspec.json.encode(assignment), (*arena_fds, weights_fd))
+            supervisor.spawn(spec.name, msgspec.json.encode(assignment), inherited)
         supervisor.supervise(config.stop_seconds)
 
 

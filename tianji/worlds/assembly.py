@@ -6,8 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from tianji.channel.arena import WeightStore
-from tianji.channel.registry import Network
+from tianji.channel.registry import Network, SharedWeights
 from tianji.config import TrainConfig
 from tianji.envs import EnvDescription
 from tianji.messages import SlotRef
@@ -27,7 +26,7 @@ def assemble(
     topology: Topology,
     network: Network,
     memory: Callable[[SlotRef], Any],
-    store: WeightStore | None,
+    shared: SharedWeights | None,
     tell: Sink,
 ) -> Host:
     """Build a host.
@@ -36,7 +35,7 @@ def assemble(
     ----------
     memory
         from the name of a slot to its memory.
-    store
+    shared
         where `ipc` weights stand; None for `memory`.
     """
     layout = chunk_layout(config, describe)
@@ -60,7 +59,7 @@ def assemble(
                 tell,
                 clock,
                 inlets={port: network.inlet(uri)},
-                weights_out=network.weights_outlet(topology.weights_uri, store),
+                weights_out=network.weights_outlet(topology.weights_uri, shared),
             )
         case "buffer":
             return Host(
@@ -79,5 +78,5 @@ def assemble(
                 tell,
                 clock,
                 outlets={"chunks": network.outlet(topology.chunks_uri, slots)},
-                weights_in=network.weights_inlet(topology.weights_uri, store),
+                weights_in=network.weights_inlet(topology.weights_uri, shared, spec.index),
             )

@@ -74,8 +74,6 @@ class Host:
     def pump(self) -> bool:
         """Hand the role all that has come in; say whether there was anything."""
         events: list[Event] = []
-        if self.weights_out is not None:
-            self.weights_out.pump()
         if not self._begun:
             return False
         for port, outlet in self.outlets.items():

@@ -15,7 +15,7 @@ import zmq
 from msgspec import Struct
 
 from tianji.channel.arena import Arena, WeightStore
-from tianji.channel.registry import Network
+from tianji.channel.registry import Network, SharedWeights
 from tianji.config import TrainConfig
 from tianji.envs import EnvDescription
 from tianji.launch.process import die_with_parent, name_process
@@ -37,6 +37,8 @@ class Assignment(Struct, frozen=True):
     arena_fds: tuple[int, ...]
     """Descriptor of each actor's arena, inherited."""
     weights_fd: int
+    bell_fds: tuple[int, ...]
+    """Descriptor of each actor's bell, rung when there are new weights."""
     parameters: int
 
 
@@ -77,7 +79,8 @@ def run(assignment: Assignment, network: Network, control: zmq.Socket[bytes]) ->
     def tell(message: FromRole) -> None:
         control.send(encode(message))
 
-    host = assemble(spec, config, describe, assignment.topology, network, memory, store, tell)
+    shared = SharedWeights(store, assignment.bell_fds)
+    host = assemble(spec, config, describe, assignment.topology, network, memory, shared, tell)
     try:
         tell(Hello(spec.name, PROTOCOL, assignment.parent))
         serve(host, control)
@@ -90,7 +93,8 @@ def serve(host: Host, control: zmq.Socket[bytes]) -> None:
     poller = zmq.Poller()
     poller.register(control, zmq.POLLIN)
     for end in host.endpoints:
-        poller.register(end.socket, zmq.POLLIN)
+        if end.socket is not None:
+            poller.register(end.socket, zmq.POLLIN)
     begun = False
     clock, waited = time.monotonic_ns, host.account.wait_ns
     while not host.ended:

@@ -8,13 +8,16 @@ from contextlib import ExitStack
 
 import numpy as np
 import pytest
+import zmq
 
 from tianji.channel.arena import Arena, WeightStore, anonymous_file
 from tianji.channel.base import ChannelError
-from tianji.channel.registry import Network
+from tianji.channel.bell import make_bell
+from tianji.channel.registry import Network, SharedWeights
 from tianji.messages import ChunkHeader, SlotRef
 
 DEADLINE_S = 10
+READERS = 3
 
 
 def chunk(producer, sequence):
@@ -37,12 +40,21 @@ class Bench:
         self.network = stack.enter_context(Network())
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="tj"))
         self.base = f"ipc://{folder}" if scheme == "ipc" else "memory://test"
-        self.store = None
+        self.shared = None
         if scheme == "ipc":
             fd = anonymous_file("tianji-test", WeightStore.size_bytes(5))
-            stack.callback(os.close, fd)
-            self.store = WeightStore(fd, 5)
-            stack.callback(self.store.close)
+            bells = tuple(make_bell() for _ in range(READERS))
+            for descriptor in (fd, *bells):
+                stack.callback(os.close, descriptor)
+            store = WeightStore(fd, 5)
+            stack.callback(store.close)
+            self.shared = SharedWeights(store, bells)
+
+    def publisher(self):
+        return self.network.weights_outlet(f"{self.base}/w", self.shared)
+
+    def reader(self, number=0):
+        return self.network.weights_inlet(f"{self.base}/w", self.shared, number)
 
 
 @pytest.fixture(params=["memory", "ipc"])
@@ -117,55 +129,62 @@ def test_writing_without_credit_is_noticed(bench):
 
 
 def test_the_latest_weights_win(bench):
-    outlet = bench.network.weights_outlet(f"{bench.base}/w", bench.store)
-    inlet = bench.network.weights_inlet(f"{bench.base}/w", bench.store)
+    outlet, inlet = bench.publisher(), bench.reader()
     out = np.zeros(5, np.float32)
+    assert inlet.latest(out) is None
     for version in range(10):
         outlet.publish(version, np.full(5, version, np.float32))
-
-    def look():
-        outlet.pump()
-        return [] if (version := inlet.latest(out)) is None else [version]
-
-    assert until(look, 1) == [9]
+    assert inlet.latest(out) == 9
     assert out.tolist() == [9] * 5
     assert inlet.latest(out) is None
+    outlet.publish(10, np.full(5, 10, np.float32))
+    assert inlet.latest(out) == 10
 
 
-def test_a_reader_that_joins_late_misses_nothing(bench):
-    outlet = bench.network.weights_outlet(f"{bench.base}/w", bench.store)
+def test_every_reader_reads_for_itself(bench):
+    outlet, readers = bench.publisher(), [bench.reader(i) for i in range(READERS)]
+    out = np.zeros(5, np.float32)
+    outlet.publish(0, out)
+    assert [reader.latest(out) for reader in readers] == [0] * READERS
+    assert [reader.latest(out) for reader in readers] == [None] * READERS
+
+
+def test_a_reader_that_joins_late_or_again_misses_nothing(bench):
+    outlet = bench.publisher()
     outlet.publish(4, np.full(5, 4, np.float32))
     out = np.zeros(5, np.float32)
-    for _ in range(3):
-        inlet = bench.network.weights_inlet(f"{bench.base}/w", bench.store)
-
-        def look(inlet=inlet):
-            outlet.pump()
-            return [] if (version := inlet.latest(out)) is None else [version]
-
-        assert until(look, 1) == [4]
+    for number in (0, 1, 1):
+        assert bench.reader(number).latest(out) == 4
+        assert out.tolist() == [4] * 5
 
 
 def test_what_is_published_is_a_copy(bench):
-    outlet = bench.network.weights_outlet(f"{bench.base}/w", bench.store)
-    inlet = bench.network.weights_inlet(f"{bench.base}/w", bench.store)
+    outlet, inlet = bench.publisher(), bench.reader()
     weights, out = np.ones(5, np.float32), np.zeros(5, np.float32)
     outlet.publish(0, weights)
     weights[:] = 7
-
-    def look():
-        outlet.pump()
-        return [] if (version := inlet.latest(out)) is None else [version]
-
-    until(look, 1)
+    inlet.latest(out)
     assert out.tolist() == [1] * 5
 
 
 def test_versions_must_rise(bench):
-    outlet = bench.network.weights_outlet(f"{bench.base}/w", bench.store)
+    outlet = bench.publisher()
     outlet.publish(3, np.zeros(5, np.float32))
     with pytest.raises(ChannelError, match="must rise"):
         outlet.publish(3, np.zeros(5, np.float32))
+
+
+def test_a_poller_wakes_when_there_are_new_weights():
+    with ExitStack() as stack:
+        bench = Bench("ipc", stack)
+        outlet, inlet = bench.publisher(), bench.reader()
+        poller = zmq.Poller()
+        poller.register(inlet.socket, zmq.POLLIN)
+        assert not poller.poll(0)
+        outlet.publish(0, np.zeros(5, np.float32))
+        assert poller.poll(DEADLINE_S * 1000)
+        inlet.latest(np.zeros(5, np.float32))
+        assert not poller.poll(0)
 
 
 def test_an_unknown_scheme_is_refused():
