@@ -16,7 +16,7 @@ from suites.statistics import MINIMUM_FOR_INTERVAL
 
 CAPTIONS = {
     "curves": "Learning curves, one line a run. Dashed: the threshold.",
-    "threshold": "Time to threshold, one point a run; the bar reaches down to the last moment at which it was known not to be reached. "
+    "threshold": "Time to threshold, one point a run; its bar reaches down to the last moment before which it was not reached. "
     "An open triangle is a run that ended without reaching it.",
     "time": "Where the measured seconds of each process went, mean over runs. RLlib's are its own, smoothed timers.",
 }

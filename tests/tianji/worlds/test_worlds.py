@@ -82,7 +82,7 @@ def test_a_role_that_is_killed_fails_the_run_and_takes_the_others_along(small):
     def kill_an_actor(message):
         if isinstance(message, Episodes):
             for child in psutil.Process().children():
-                if "tj-actor g0.a1" in child.cmdline():
+                if child.name() == "tj-actor g0.a1":
                     os.kill(child.pid, signal.SIGKILL)
 
     with pytest.raises(RoleFailed, match=r"actor g0\.a1 ended with status -9"):
