@@ -1,0 +1,173 @@
+"""Reports from recorded data: the published bundles of docs/results, and damaged copies of them."""
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from reports import dataset, tables
+from reports.__main__ import main
+from suites import bundle
+from suites.cli import run
+
+RECORDED = Path(__file__).parents[2] / "docs" / "results" / "first-light"
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory):
+    out = tmp_path_factory.mktemp("report") / "built"
+    assert run("tianji-report", main, ["build", str(RECORDED), "--out", str(out)]) == 0
+    return out
+
+
+def complaint(capsys, *arguments):
+    try:
+        status = run("tianji-report", main, ["build", *map(str, arguments)])
+    except SystemExit as exit_:
+        status = exit_.code
+    out, err = capsys.readouterr()
+    assert status == 2, (out, err)
+    assert err.count("\n") == 1, err
+    return err
+
+
+def test_summary_rows_have_every_key_and_no_nan(report):
+    summary = json.loads((report / "summary.json").read_text(), parse_constant=lambda c: pytest.fail(f"{c} in summary.json"))
+    scope = ["suite", "workload", "system", "baseline", "division", "testbed", "nodes", "scaling", "size_bytes", "explorers"]
+    keys = [*scope, "threshold_kind", "metric", "unit", "value", "ci_low", "ci_high", "n", "censored"]
+    assert summary["schema"] == dataset.SCHEMA
+    assert len(summary["rows"]) > 30
+    for row in summary["rows"]:
+        assert list(row) == keys
+        assert row["n"] >= 0
+        if row["n"] < 5:
+            assert row["ci_low"] is row["ci_high"] is None
+
+
+def test_time_to_threshold_is_what_the_events_say(report):
+    """Recomputed from the raw lines, without the project's own code."""
+    rows = json.loads((report / "summary.json").read_text())["rows"]
+    for system in ("tianji", "sync", "rllib"):
+        times = []
+        for path in sorted(RECORDED.glob(f"*.{system}")):
+            events = [json.loads(line) for line in (path / "events.jsonl").read_text().splitlines()]
+            start = next(e["ns"] for e in events if e["event"] == "first_step")
+            episodes = sorted((e["ns"], e["return"]) for e in events if e["event"] == "episode")
+            for i in range(100, len(episodes) + 1):
+                if sum(r for _, r in episodes[i - 100 : i]) / 100 >= 450:
+                    times.append((episodes[i - 1][0] - start) / 1e9)
+                    break
+        (row,) = [
+            r for r in rows if (r["system"], r["metric"], r["threshold_kind"]) == (system, "time_to_threshold_s", "training")
+        ]
+        assert len(times) == row["n"] - row["censored"] > 0
+        assert row["value"] == pytest.approx(sum(times) / len(times))
+
+
+def test_engineering_times_discipline_is_the_whole(report):
+    rows = json.loads((report / "summary.json").read_text())["rows"]
+    ratio = {
+        (r["system"], r["baseline"]): r["value"]
+        for r in rows
+        if (r["metric"], r["threshold_kind"]) == ("time_to_threshold_ratio", "evaluated")
+    }
+    whole = ratio["tianji", "rllib"]
+    assert whole == pytest.approx(ratio["sync", "rllib"] * ratio["tianji", "sync"])
+
+
+def test_the_page_stands_alone(report):
+    page = (report / "index.html").read_text()
+    assert page.count("<svg") == 3
+    assert not re.search(r'(src|href)="(?!#)', page.replace("xlink:href", "href")), "the page refers to something outside"
+    assert "<script" not in page
+    for text in ("RLlib", "engineering", "discipline", "Deviations", "AMD", "Fewer than five blocks"):
+        assert text in page, text
+    ids = re.findall(r'\bid="([^"]+)"', page)
+    assert len(ids) == len(set(ids))
+    assert set(re.findall(r'href="#([^"]+)"', page)) <= set(ids)
+
+
+def test_figures_and_tables_come_in_three_formats(report):
+    figures = {p.name for p in (report / "figures").iterdir()}
+    for name in ("curves", "threshold", "time"):
+        assert {f"cartpole-ppo-zoo-{name}.{kind}" for kind in ("svg", "pdf", "png")} <= figures
+    made = {p.name for p in (report / "tables").iterdir()}
+    for name in ("threshold", "ratios", "resources"):
+        assert {f"cartpole-ppo-zoo-{name}.{kind}" for kind in ("csv", "md", "tex")} <= made
+    ratios = pd.read_csv(report / "tables" / "cartpole-ppo-zoo-ratios.csv")
+    assert {"in all", "engineering", "discipline", "noise floor"} == set(ratios["Part"])
+
+
+def test_building_twice_gives_the_same_bytes(report, tmp_path):
+    assert run("tianji-report", main, ["build", str(RECORDED), "--out", str(tmp_path / "again")]) == 0
+    for path in sorted(p for p in report.rglob("*") if p.suffix in (".json", ".csv", ".md", ".tex", ".svg", ".html")):
+        assert path.read_bytes() == (tmp_path / "again" / path.relative_to(report)).read_bytes(), path.name
+
+
+def test_a_report_may_be_written_over_and_nothing_else(capsys, tmp_path):
+    (tmp_path / "precious").write_text("kept")
+    assert "not a report" in complaint(capsys, RECORDED, "--out", tmp_path)
+    assert [p.name for p in tmp_path.iterdir()] == ["precious"]
+
+
+def test_a_damaged_bundle_is_named(capsys, tmp_path):
+    shutil.copytree(RECORDED, tmp_path / "copy")
+    victim = sorted((tmp_path / "copy").iterdir())[0]
+    with (victim / "events.jsonl").open("a") as file:
+        file.write('{"event": "nonsense"}\n')
+    said = complaint(capsys, tmp_path / "copy", "--out", tmp_path / "out")
+    assert victim.name in said
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("name", ["nowhere", "empty"])
+def test_a_folder_without_bundles_is_refused(capsys, tmp_path, name):
+    (tmp_path / "empty").mkdir()
+    assert "python -m suites run" in complaint(capsys, tmp_path / name, "--out", tmp_path / "out")
+
+
+def test_failed_and_censored_runs_are_shown(tmp_path, capsys):
+    """One run failed, another never got there: both stay in the count, and the page says so."""
+    shutil.copytree(RECORDED, tmp_path / "copy")
+    failed, censored = sorted((tmp_path / "copy").glob("*.tianji"))
+    manifest = json.loads((failed / "bundle.json").read_text())
+    (failed / "bundle.json").write_text(json.dumps(manifest | {"status": "failed", "error": "exit status 1\nout of <luck>"}))
+    lines = (censored / "events.jsonl").read_text().splitlines()
+    weak = [re.sub(r'"return":[\d.]+', '"return":9.0', line) for line in lines if '"purpose":"confirm"' not in line]
+    (censored / "events.jsonl").write_text("\n".join(weak) + "\n")
+    out = tmp_path / "out"
+    assert run("tianji-report", main, ["build", str(tmp_path / "copy"), "--out", str(out)]) == 0
+    assert "out of <luck>" in capsys.readouterr().out
+    assert "out of &lt;luck&gt;" in (out / "index.html").read_text()
+    rows = json.loads((out / "summary.json").read_text())["rows"]
+    for kind in ("training", "evaluated"):
+        of_kind = {r["metric"]: r for r in rows if (r["system"], r["threshold_kind"], r["baseline"]) == ("tianji", kind, None)}
+        time = of_kind["time_to_threshold_s"]
+        assert (time["value"], time["n"], time["censored"]) == (None, 1, 1)
+        assert of_kind["success_rate"]["value"] == 0
+        assert of_kind["expected_running_time_s"]["value"] is None
+        assert of_kind["restricted_mean_time_s"]["value"] > 0
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(None, "-"), (0.4764, "0.476"), (3.0, "3.00"), (34816.0, "34,816"), (0.00001234, "0.000012"), (99.96, "100.")],
+)
+def test_numbers_have_three_digits(value, text):
+    assert tables.number(value) == text
+
+
+def test_recorded_bundles_are_derived_and_say_nothing_of_the_machine_s_owner():
+    for path in bundle.find([RECORDED]):
+        manifest = bundle.read(path).manifest
+        assert manifest.derived_from
+        assert manifest.environment["git_dirty"] is False
+        assert "/" not in json.dumps(manifest.environment)
+
+
+def test_the_readme_shows_the_table_that_is_built(report):
+    readme = (RECORDED.parents[2] / "README.md").read_text()
+    assert (report / "tables" / "cartpole-ppo-zoo-ratios.md").read_text() in readme
