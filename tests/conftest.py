@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,6 +23,12 @@ def _descriptors() -> set[str]:
         if target.startswith(("socket:", "/memfd:")) or "tianji" in target:
             found.add(f"{entry.name} -> {target}")
     return found
+
+
+@pytest.fixture(autouse=True, scope="session")
+def ctrl_c_works() -> None:
+    """A suite that a script runs in the background inherits SIGINT as ignored, and would pass that on to what it starts."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)
