@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from baselines.workload import Workload
-from tianji.algorithms.networks import ActorCritic
+from tianji.algorithms import networks
 from tianji.checkpoint import Policy, save_policy
 from tianji.envs import describe
 
@@ -32,7 +32,7 @@ class FileRecorder:
         self._encode = msgspec.json.Encoder().encode
         self._lines: list[bytes] = []
         description = describe(workload.env)
-        self.network = ActorCritic.build(workload.network, description.features, description.actions)
+        self.network = networks.build(workload.network, description.features, description.actions)
         self._workload = workload
         self.steps = 0
         self.first_step_ns: int | None = None

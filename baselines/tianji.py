@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 
 from baselines.system import Recorder, System, Task
-from tianji.config import TrainConfig
+from tianji.config import DQNConfig, PPOConfig, TrainConfig
 from tianji.messages import Episodes, FromRole, Report, Snapshot, Started
 from tianji.train import train
 
@@ -33,7 +33,7 @@ class SameCode(System):
     def train(self, task: Task, recorder: Recorder) -> None:
         train(self.config(task), _Listener(recorder))
 
-    def _config(self, task: Task, *, actors: int, buffer: bool) -> TrainConfig:
+    def _config(self, task: Task, *, actors: int, buffer: bool, chunk_slots: int) -> TrainConfig:
         w = task.workload
         return TrainConfig(
             env=w.env,
@@ -42,8 +42,10 @@ class SameCode(System):
             actors=actors,
             envs_per_actor=w.environments // actors,
             buffer=buffer,
+            chunk_slots=chunk_slots,
             network=w.network,
-            ppo=w.ppo,
+            ppo=w.ppo or PPOConfig(),
+            dqn=w.dqn or DQNConfig(),
             horizon_steps=w.horizon_steps,
             stop_steps=w.budget_steps,
             stop_seconds=w.budget_seconds,
@@ -58,11 +60,15 @@ class Sync(SameCode):
     title = "synchronous (same code)"
 
     def config(self, task: Task) -> TrainConfig:
-        return self._config(task, actors=1, buffer=False)
+        return self._config(task, actors=1, buffer=False, chunk_slots=1)
 
 
 class TianJi(SameCode):
-    """Actors, buffer and learner as separate processes; on-policy training waits for weights (strict)."""
+    """Actors, buffer and learner as separate processes.
+
+    On-policy training waits for weights (strict); off policy the actor fills its next fragment while the learner trains,
+    and two slots of credit keep it no further ahead.
+    """
 
     name = "tianji"
     title = "TianJi"
@@ -70,7 +76,7 @@ class TianJi(SameCode):
     def config(self, task: Task) -> TrainConfig:
         # As many actors as cores, if the environments divide among them: while actors sample, the learner waits.
         actors = max(n for n in range(1, len(task.cores) + 1) if task.workload.environments % n == 0)
-        return self._config(task, actors=actors, buffer=True)
+        return self._config(task, actors=actors, buffer=True, chunk_slots=2)
 
 
 class _Listener:

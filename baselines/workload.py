@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from tianji.config import Count, NetworkConfig, Positive, PositiveFloat, PPOConfig, Settings
+from tianji.config import NETWORK_OF, Count, DQNConfig, NetworkConfig, Positive, PositiveFloat, PPOConfig, Settings
 
 
 class Thresholds(Settings):
@@ -28,17 +28,19 @@ class Evaluation(Settings):
     """Of the first episode; the others count up from it, and confirmation episodes go on from there."""
 
 
-class Workload(Settings):
+class Workload(Settings, kw_only=True):
     """One workload file, complete: nothing is left to a system's defaults."""
 
     id: Annotated[str, Meta(pattern=r"^[a-z0-9]+(-[a-z0-9]+)+$")]
     title: str
     env: str
-    algo: Literal["ppo"]
+    algo: Literal["ppo", "dqn"]
     environments: Positive
     """Over all actors."""
     network: NetworkConfig
-    ppo: PPOConfig
+    ppo: PPOConfig | None = None
+    dqn: DQNConfig | None = None
+    """Hyper-parameters of the algorithm that `algo` names; the other one is absent."""
     horizon_steps: Positive
     """What schedules count towards: environment steps before the round that is trained on, summed over actors."""
     budget_steps: Positive
@@ -49,7 +51,30 @@ class Workload(Settings):
     evaluation: Evaluation = Evaluation()
     division: Literal["closed"] = "closed"
 
+    def __post_init__(self) -> None:
+        given = [name for name in ("ppo", "dqn") if getattr(self, name) is not None]
+        if given != [self.algo]:
+            raise ValueError(f"algo is {self.algo}: give a table [{self.algo}] and no other, not {given}")
+        if self.network.kind != NETWORK_OF[self.algo]:
+            raise ValueError(f"algo {self.algo} trains a network of kind {NETWORK_OF[self.algo]!r}, not {self.network.kind!r}")
+
     @property
     def round_steps(self) -> int:
         """Environment steps of one update round."""
-        return self.environments * self.ppo.rollout_steps
+        if self.dqn is not None:
+            return self.dqn.train_every_steps
+        return self.environments * self.for_ppo.rollout_steps
+
+    @property
+    def for_ppo(self) -> PPOConfig:
+        """The PPO table; a `TypeError` where the workload has none."""
+        if self.ppo is None:
+            raise TypeError(f"workload {self.id} is not of PPO")
+        return self.ppo
+
+    @property
+    def for_dqn(self) -> DQNConfig:
+        """The DQN table; a `TypeError` where the workload has none."""
+        if self.dqn is None:
+            raise TypeError(f"workload {self.id} is not of DQN")
+        return self.dqn

@@ -99,13 +99,27 @@ def _workload(data: Dataset, tables: dict[str, pd.DataFrame], out: Path, name: s
             parts.append({"svg": _inline(svg.read_text(encoding="utf-8"), f"{name}-{kind}"), "caption": CAPTIONS[kind]})
     seeds = sorted({b.manifest.seed for b in data.bundles if b.manifest.workload == name})
     text = (
-        f"{w['env']} with {w['algo'].upper()}: {w['environments']} environments, "
-        f"{w['ppo']['rollout_steps']} steps of each a round, minibatches of {w['ppo']['minibatch_size']}, "
-        f"{w['ppo']['epochs']} epochs; budget {w['budget_steps']:,} steps; "
+        f"{w['env']} with {w['algo'].upper()}: {_algorithm(w)}; budget {w['budget_steps']:,} steps; "
         f"thresholds {w['thresholds']['training']:g} (training) and {w['thresholds']['evaluated']:g} (evaluated); "
         f"seeds {', '.join(map(str, seeds))}; closed division."
     )
     return {"title": w["title"], "text": text, "parts": parts, "deviations": _deviations(data, name)}
+
+
+def _algorithm(w: dict[str, Any]) -> str:
+    """What a reader needs to know of the update round."""
+    n = w["environments"]
+    if w["algo"] == "dqn":
+        dqn = w["dqn"]
+        return (
+            f"{n} environment{'s' * (n > 1)}, {dqn['train_every_steps']} steps a round, then {dqn['updates']} updates of "
+            f"{dqn['batch_size']} from a replay of {dqn['replay_capacity']:,}"
+        )
+    ppo = w["ppo"]
+    return (
+        f"{n} environments, {ppo['rollout_steps']} steps of each a round, minibatches of {ppo['minibatch_size']}, "
+        f"{ppo['epochs']} epochs"
+    )
 
 
 def _deviations(data: Dataset, workload: str) -> list[dict[str, Any]]:

@@ -14,7 +14,7 @@ from tianji import __version__
 from tianji.cli import DONE, FAILED, INTERRUPTED, OneLineParser, run
 from tianji.config import ConfigError, TrainConfig, assign, convert, read_toml
 
-ALGORITHMS = ("ppo",)
+ALGORITHMS = ("ppo", "dqn")
 ENVIRONMENTS = 8
 """Environments over all actors, unless told otherwise."""
 
@@ -59,6 +59,12 @@ def settings(options: Any) -> TrainConfig:
         assign(data, assignment)
     if "env" not in data:
         raise ConfigError("train: --env is missing; name a Gymnasium environment, for instance CartPole-v1")
+    if data.get("algo") == "dqn":
+        data.setdefault("actors", 1)
+        data.setdefault("envs_per_actor", 1)
+        # One fragment under way while the learner trains on another.
+        data.setdefault("chunk_slots", 2)
+        data.setdefault("network", {"kind": "mlp-q", "hidden": [256, 256], "activation": "relu"})
     if "actors" not in data:
         data["actors"] = max(1, min(len(os.sched_getaffinity(0)), ENVIRONMENTS))
     if "envs_per_actor" not in data and isinstance(data["actors"], int) and data["actors"] > 0:

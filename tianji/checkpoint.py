@@ -10,7 +10,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
-from tianji.algorithms.networks import ActorCritic, Vector
+from tianji.algorithms.networks import KINDS, FlatNetwork, Vector
 from tianji.config import ConfigError
 
 
@@ -18,12 +18,12 @@ from tianji.config import ConfigError
 class Policy:
     """A network with its weights."""
 
-    network: ActorCritic
+    network: FlatNetwork
     weights: Vector
 
     def greedy(self, features: np.ndarray) -> np.ndarray:
-        """Most probable actions [N] for features [N, F]."""
-        return np.asarray(self.network.logits(self.network.views(self.weights), features).argmax(axis=1))
+        """Best actions [N] for features [N, F]: the most probable, or of the highest value."""
+        return np.asarray(self.network.scores(self.network.views(self.weights), features).argmax(axis=1))
 
 
 def save_policy(path: Path, policy: Policy, **metadata: str) -> None:
@@ -53,11 +53,12 @@ def load_policy(path: Path) -> Policy:
         raise ConfigError(f"{path}: no such file") from None
     except (SafetensorError, OSError) as error:
         raise ConfigError(f"{path}: not a safetensors file: {error}") from None
-    if metadata.get("network") != ActorCritic.name:
-        raise ConfigError(f"{path}: holds network {metadata.get('network')!r}; known: {ActorCritic.name}")
+    kind = KINDS.get(metadata.get("network", ""))
+    if kind is None:
+        raise ConfigError(f"{path}: holds network {metadata.get('network')!r}; known: {', '.join(KINDS)}")
     try:
         description = json.loads(metadata["description"])
-        network = ActorCritic(int(description["features"]), tuple(description["hidden"]), int(description["actions"]))
+        network = kind(int(description["features"]), tuple(description["hidden"]), int(description["actions"]))
         return Policy(network, network.flatten(tensors))
     except (KeyError, TypeError, ValueError) as error:
         raise ConfigError(f"{path}: damaged policy: {error}") from None

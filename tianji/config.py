@@ -32,11 +32,19 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class NetworkConfig(Settings):
-    """A pair of multilayer perceptrons, one for the policy and one for the value, that share nothing."""
+    """Multilayer perceptrons.
 
-    kind: Literal["mlp-separate"] = "mlp-separate"
+    `mlp-separate` is a policy and a value with tanh that share nothing (PPO); `mlp-q` is action values with ReLU (DQN).
+    """
+
+    kind: Literal["mlp-separate", "mlp-q"] = "mlp-separate"
     hidden: tuple[Positive, ...] = (64, 64)
-    activation: Literal["tanh"] = "tanh"
+    activation: Literal["tanh", "relu"] = "tanh"
+
+    def __post_init__(self) -> None:
+        wanted = {"mlp-separate": "tanh", "mlp-q": "relu"}[self.kind]
+        if self.activation != wanted:
+            raise ValueError(f"network {self.kind} has activation {wanted!r}, not {self.activation!r}")
 
 
 class PPOConfig(Settings):
@@ -60,20 +68,51 @@ class PPOConfig(Settings):
     """Subtract the mean and divide by the (population) standard deviation of each minibatch."""
 
 
+class DQNConfig(Settings):
+    """Deep Q-learning (Mnih et al., 2015) with uniform replay, a hard target copy and Huber loss."""
+
+    train_every_steps: Positive = 256
+    """Environment steps, summed over actors, between two rounds of updates."""
+    updates: Positive = 128
+    """Optimizer steps of one round."""
+    batch_size: Positive = 64
+    replay_capacity: Positive = 100_000
+    learning_starts: Count = 1000
+    """No updates before so many environment steps are in the replay."""
+    target_every_steps: Positive = 10
+    """Environment steps between two copies to the target network. A round of updates follows a fragment of steps, so a
+    copy that falls due within a fragment is made before the round, and the target stays put during it."""
+    learning_rate: PositiveFloat = 2.3e-3
+    gamma: Fraction = 0.99
+    epsilon_start: Fraction = 1.0
+    epsilon_end: Fraction = 0.04
+    epsilon_steps: Positive = 8000
+    """Environment steps, summed over actors, over which epsilon falls linearly."""
+    huber_delta: PositiveFloat = 1.0
+    max_grad_norm: PositiveFloat = 10.0
+    adam_epsilon: PositiveFloat = 1e-8
+
+
+NETWORK_OF = {"ppo": "mlp-separate", "dqn": "mlp-q"}
+"""The kind of network that each algorithm trains."""
+
+
 class TrainConfig(Settings):
     """One training run of TianJi, complete."""
 
     env: str
-    algo: Literal["ppo"] = "ppo"
+    algo: Literal["ppo", "dqn"] = "ppo"
     seed: Count = 0
     actors: Positive = 2
     envs_per_actor: Positive = 4
     buffer: bool = True
     """False joins the actors to the learner directly: the plain synchronous system that the suite compares with."""
-    chunk_slots: Annotated[int, Meta(ge=2)] = 4
-    """Shared-memory slots of each actor: the most chunks it can have in flight."""
+    chunk_slots: Positive = 4
+    """Shared-memory slots of each actor: the most chunks it can have in flight. Off policy this is the bound on how far
+    sampling may run ahead of training; 1 makes each wait for the other."""
     network: NetworkConfig = NetworkConfig()
     ppo: PPOConfig = PPOConfig()
+    dqn: DQNConfig = DQNConfig()
     device: Literal["cpu", "cuda"] = "cpu"
     kernel: Literal["auto", "numpy", "torch"] = "auto"
     """Who computes updates: hand-derived NumPy gradients (fastest on a CPU) or torch autograd (any device)."""
@@ -89,6 +128,12 @@ class TrainConfig(Settings):
     def __post_init__(self) -> None:
         if self.kernel == "numpy" and self.device == "cuda":
             raise ValueError("kernel 'numpy' runs on the cpu only; use kernel 'torch' with device 'cuda'")
+        if self.network.kind != NETWORK_OF[self.algo]:
+            raise ValueError(f"algo {self.algo} trains a network of kind {NETWORK_OF[self.algo]!r}, not {self.network.kind!r}")
+        if self.algo == "dqn" and self.dqn.train_every_steps % self.environments:
+            raise ValueError(
+                f"dqn.train_every_steps {self.dqn.train_every_steps} must be a multiple of the {self.environments} environments"
+            )
         if self.round_steps > self.stop_steps:
             raise ValueError(
                 f"stop_steps {self.stop_steps} is less than one update round of {self.round_steps} steps; raise it"
@@ -101,8 +146,20 @@ class TrainConfig(Settings):
 
     @property
     def round_steps(self) -> int:
-        """Environment steps between two weight publications, over all actors."""
-        return self.environments * self.ppo.rollout_steps
+        """Environment steps of one update round, over all actors."""
+        return self.environments * self.fragment_steps
+
+    @property
+    def fragment_steps(self) -> int:
+        """Steps of each environment in one chunk (T)."""
+        if self.algo == "dqn":
+            return max(1, self.dqn.train_every_steps // self.environments)
+        return self.ppo.rollout_steps
+
+    @property
+    def on_policy(self) -> bool:
+        """Whether a fragment may only be trained on by the version that produced it."""
+        return self.algo == "ppo"
 
 
 def convert(data: Mapping[str, Any], kind: type[T], where: str) -> T:
@@ -138,15 +195,22 @@ def _explain(message: str, kind: type) -> str:
 def _choices(kind: Any, message: str) -> Iterable[Any]:
     """Values that the field named in a message (`... at `$.a.b``) may have."""
     for name in message.rpartition("$.")[2].rstrip("`").split("."):
-        kind = next(field.type for field in msgspec.structs.fields(kind) if field.name == name)
+        kind = next(field.type for field in msgspec.structs.fields(_table(kind)) if field.name == name)
     return get_args(kind)
+
+
+def _table(kind: Any) -> Any:
+    """The settings type of a field, also where it may be absent (`X | None`); the type itself elsewhere."""
+    tables = [part for part in get_args(kind) if isinstance(part, type) and issubclass(part, Struct)]
+    return tables[0] if tables else kind
 
 
 def _keys(kind: type) -> Iterable[str]:
     for field in msgspec.structs.fields(kind):
         yield field.name
-        if isinstance(field.type, type) and issubclass(field.type, Struct):
-            yield from _keys(field.type)
+        table = _table(field.type)
+        if isinstance(table, type) and issubclass(table, Struct):
+            yield from _keys(table)
 
 
 def read_toml(path: Path) -> dict[str, Any]:

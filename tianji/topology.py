@@ -53,9 +53,9 @@ def build(config: TrainConfig, base_uri: str) -> Topology:
 def chunk_layout(config: TrainConfig, describe: EnvDescription) -> ChunkLayout:
     """The layout that every role of this run agrees on."""
     return rollout_layout(
-        config.ppo.rollout_steps,
+        config.fragment_steps,
         config.envs_per_actor,
         describe.observation_shape,
         describe.observation_dtype,
-        behaviour=True,
+        behaviour=config.algo == "ppo",
     )

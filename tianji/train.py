@@ -10,7 +10,8 @@ from typing import Literal
 
 import numpy as np
 
-from tianji.algorithms.networks import ActorCritic, Vector
+from tianji.algorithms import networks
+from tianji.algorithms.networks import Vector
 from tianji.checkpoint import Policy
 from tianji.config import ConfigError, TrainConfig
 from tianji.envs import EnvDescription, describe
@@ -50,7 +51,7 @@ class Result:
 
     @property
     def policy(self) -> Policy:
-        network = ActorCritic.build(self.config.network, self.describe.features, self.describe.actions)
+        network = networks.build(self.config.network, self.describe.features, self.describe.actions)
         return Policy(network, self.weights)
 
 
@@ -150,7 +151,7 @@ def _check_device(config: TrainConfig) -> None:
 
 
 def _result(watch: _Watch, config: TrainConfig, description: EnvDescription) -> Result:
-    network = ActorCritic.build(config.network, description.features, description.actions)
+    network = networks.build(config.network, description.features, description.actions)
     last, first = watch.last, watch.first_step_ns
     weights = network.initialise(config.seed) if last is None else np.frombuffer(last.weights, "<f4").copy()
     counters = {k: v for report in watch.reports if report.role.startswith("learner") for k, v in report.counters.items()}

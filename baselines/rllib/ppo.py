@@ -13,7 +13,7 @@ from typing import Any
 
 from baselines.rllib import weights
 from baselines.system import Recorder, System, Task
-from tianji.algorithms.networks import ActorCritic
+from tianji.algorithms import networks
 from tianji.envs import describe
 
 OBJECT_STORE_BYTES = 256 * 2**20
@@ -53,7 +53,7 @@ class RLlib(System):
         return max(n for n in range(1, cores) if task.workload.environments % n == 0)
 
     def settings(self, task: Task) -> dict[str, Any]:
-        w, ppo, runners = task.workload, task.workload.ppo, self.env_runners(task)
+        w, ppo, runners = task.workload, task.workload.for_ppo, self.env_runners(task)
         linear = ppo.learning_rate_schedule == "linear"
         return {
             "num_env_runners": runners,
@@ -131,7 +131,7 @@ class RLlib(System):
         )
         self._algorithm = config.build_algo()
         description = describe(task.workload.env)
-        self._network = ActorCritic.build(task.workload.network, description.features, description.actions)
+        self._network = networks.build(task.workload.network, description.features, description.actions)
         self._give_initial_weights(task.seed)
 
     def _give_initial_weights(self, seed: int) -> None:
@@ -156,7 +156,7 @@ class RLlib(System):
             result = self._algorithm.train()
             before, steps = steps, int(result["num_env_steps_sampled_lifetime"])
             trained = int(result["learners"]["default_policy"]["num_module_steps_trained"])
-            version += round(trained / min(w.ppo.minibatch_size, w.round_steps))
+            version += round(trained / min(w.for_ppo.minibatch_size, w.round_steps))
             timers = result["timers"]
             busy["sample"] += float(timers["env_runner_sampling_timer"])
             busy["update"] += float(timers["learner_update_timer"])

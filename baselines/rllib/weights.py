@@ -1,4 +1,4 @@
-"""Weights of RLlib's default PPO module to and from the flat vector of the workload's network."""
+"""Weights of RLlib's default modules to and from the flat vector of the workload's network."""
 
 from __future__ import annotations
 
@@ -8,15 +8,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tianji.algorithms.networks import ActorCritic, Vector
+from tianji.algorithms.networks import FlatNetwork, Vector
 
-_TOWERS = {"policy": ("encoder.actor_encoder.net.mlp", "pi.net.mlp"), "value": ("encoder.critic_encoder.net.mlp", "vf.net.mlp")}
+# Of each tower: where RLlib keeps its hidden layers, and its head.
+_TOWERS = {
+    "mlp-separate": {
+        "policy": ("encoder.actor_encoder.net.mlp", "pi.net.mlp"),
+        "value": ("encoder.critic_encoder.net.mlp", "vf.net.mlp"),
+    },
+    "mlp-q": {"q": ("encoder.net.mlp", "af.net.mlp")},
+}
 
 
-def _names(network: ActorCritic) -> dict[str, str]:
+def _names(network: FlatNetwork) -> dict[str, str]:
     """From our tensor names to RLlib's."""
     depth, names = len(network.hidden), {}
-    for tower, (encoder, head) in _TOWERS.items():
+    for tower, (encoder, head) in _TOWERS[network.name].items():
         for layer in range(depth + 1):
             # Its encoder is a torch Sequential: a linear layer, then its activation, and so on.
             place = f"{encoder}.{2 * layer}" if layer < depth else f"{head}.0"
@@ -25,7 +32,7 @@ def _names(network: ActorCritic) -> dict[str, str]:
     return names
 
 
-def to_rllib(network: ActorCritic, flat: Vector, like: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
+def to_rllib(network: FlatNetwork, flat: Vector, like: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
     """A state for RLlib's module: ours where it has a counterpart, its own elsewhere.
 
     torch's linear layers hold [outputs, inputs]; ours [inputs, outputs].
@@ -37,6 +44,6 @@ def to_rllib(network: ActorCritic, flat: Vector, like: Mapping[str, Any]) -> dic
     return state
 
 
-def from_rllib(network: ActorCritic, state: Mapping[str, Any]) -> Vector:
+def from_rllib(network: FlatNetwork, state: Mapping[str, Any]) -> Vector:
     """The flat vector of an RLlib module's state."""
     return network.flatten({ours: np.asarray(state[theirs]).T for ours, theirs in _names(network).items()})

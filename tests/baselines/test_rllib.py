@@ -44,7 +44,7 @@ def test_the_networks_compute_the_same(module):
     with torch.no_grad():
         out = module.forward_train({"obs": torch.tensor(x)})
         values = module.compute_values({"obs": torch.tensor(x)}).numpy()
-    np.testing.assert_allclose(network.logits(network.views(flat), x), out["action_dist_inputs"].numpy(), atol=1e-6)
+    np.testing.assert_allclose(network.scores(network.views(flat), x), out["action_dist_inputs"].numpy(), atol=1e-6)
     np.testing.assert_allclose(network.values(network.views(flat), x), values, atol=1e-6)
 
 

@@ -107,7 +107,9 @@ class DQN:
         drawn = self.draw(size * count)
         for start in range(0, size * count, size):
             rows = slice(start, start + size)
-            self.kernel.step(Regression(drawn.features[rows], drawn.action[rows], drawn.target[rows]), self.config.learning_rate)
+            self.kernel.step(
+                Regression(drawn.features[rows], drawn.action[rows], drawn.target[rows]), self.config.learning_rate
+            )
         return count
 
     def draw(self, count: int) -> Regression:
@@ -118,7 +120,9 @@ class DQN:
         """Transitions with their one-step targets under the target network."""
         best = self.kernel.target_values(self.describe.encode(transitions["next_observation"])).max(axis=1)
         future = np.where(transitions["terminated"], np.float32(0), np.float32(self.config.gamma) * best)
-        return Regression(self.describe.encode(transitions["observation"]), transitions["action"], transitions["reward"] + future)
+        return Regression(
+            self.describe.encode(transitions["observation"]), transitions["action"], transitions["reward"] + future
+        )
 
 
 def epsilon(config: DQNConfig, steps: int) -> float:

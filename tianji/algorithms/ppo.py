@@ -20,9 +20,6 @@ from tianji.config import PPOConfig, TrainConfig
 from tianji.envs import EnvDescription
 
 ADVANTAGE_EPSILON = 1e-8
-CLIP_EPSILON = 1e-6
-"""Added to the gradient norm before dividing by it, as torch's clip_grad_norm_ does."""
-ADAM_BETAS = (0.9, 0.999)
 
 
 @dataclass

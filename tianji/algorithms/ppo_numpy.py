@@ -9,8 +9,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from tianji.algorithms.adam import Adam
 from tianji.algorithms.networks import ActorCritic, Vector
-from tianji.algorithms.ppo import ADAM_BETAS, CLIP_EPSILON, Rollouts
+from tianji.algorithms.ppo import Rollouts
 from tianji.config import PPOConfig
 
 
@@ -22,11 +23,7 @@ class NumpyKernel:
         self.config = config
         self.flat = np.array(weights, np.float32)
         self.grad = np.zeros_like(self.flat)
-        self.first_moment = np.zeros_like(self.flat)
-        self.second_moment = np.zeros_like(self.flat)
-        self.steps = 0
-        self._scratch = np.empty_like(self.flat)
-        self._step = np.empty_like(self.flat)
+        self.adam = Adam(len(self.flat), config.adam_epsilon, config.max_grad_norm)
         self._w = network.views(self.flat)
         self._g = network.views(self.grad)
         self._rows = 0
@@ -38,9 +35,7 @@ class NumpyKernel:
         return self.network.values(self._w, features)
 
     def step(self, batch: Rollouts, learning_rate: float) -> None:
-        self.gradient(batch)
-        self._clip()
-        self._adam(learning_rate)
+        self.adam.step(self.flat, self.gradient(batch), learning_rate)
 
     def _allocate(self, rows: int) -> None:
         """Activations and their gradients, [2 towers, N, width] for each hidden layer."""
@@ -120,27 +115,3 @@ class NumpyKernel:
             entropy = -(probability * logits).sum(axis=0)
             d_logits += np.float32(self.config.entropy_coefficient / n) * probability * (logits + entropy)
         return d_logits
-
-    def _clip(self) -> None:
-        norm = float(np.sqrt(np.dot(self.grad, self.grad)))
-        if norm + CLIP_EPSILON > self.config.max_grad_norm:
-            self.grad *= np.float32(self.config.max_grad_norm / (norm + CLIP_EPSILON))
-
-    def _adam(self, learning_rate: float) -> None:
-        """One step of Adam (Kingma & Ba, 2015, arXiv 1412.6980, algorithm 1), as torch computes it."""
-        beta1, beta2 = ADAM_BETAS
-        self.steps += 1
-        m, v, s, step = self.first_moment, self.second_moment, self._scratch, self._step
-        np.subtract(self.grad, m, out=s)
-        s *= np.float32(1 - beta1)
-        m += s
-        np.multiply(self.grad, self.grad, out=s)
-        s *= np.float32(1 - beta2)
-        v *= np.float32(beta2)
-        v += s
-        np.sqrt(v, out=s)
-        s *= np.float32(1 / np.sqrt(1 - beta2**self.steps))
-        s += np.float32(self.config.adam_epsilon)
-        np.divide(m, s, out=step)
-        step *= np.float32(learning_rate / (1 - beta1**self.steps))
-        self.flat -= step

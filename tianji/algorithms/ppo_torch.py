@@ -9,8 +9,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from tianji.algorithms.adam import BETAS
 from tianji.algorithms.networks import ActorCritic, Vector
-from tianji.algorithms.ppo import ADAM_BETAS, Rollouts
+from tianji.algorithms.ppo import Rollouts
 from tianji.config import PPOConfig
 
 
@@ -61,7 +62,7 @@ class TorchKernel:
         self.config = config
         self.device = torch.device(device)
         self.flat = torch.tensor(weights, device=self.device, requires_grad=True)
-        self.optimizer = torch.optim.Adam([self.flat], betas=ADAM_BETAS, eps=config.adam_epsilon)
+        self.optimizer = torch.optim.Adam([self.flat], betas=BETAS, eps=config.adam_epsilon)
 
     def weights(self) -> Vector:
         return self.flat.detach().cpu().numpy()

@@ -17,7 +17,7 @@ from contextlib import ExitStack
 import msgspec
 import zmq
 
-from tianji.algorithms.networks import ActorCritic
+from tianji.algorithms import networks
 from tianji.channel.arena import Arena, WeightStore, anonymous_file
 from tianji.channel.bell import make_bell
 from tianji.config import TrainConfig
@@ -69,7 +69,7 @@ def run(
         control.bind(control_uri)
 
         layout = chunk_layout(config, describe)
-        parameters = ActorCritic.build(config.network, describe.features, describe.actions).size
+        parameters = networks.build(config.network, describe.features, describe.actions).size
         arena_bytes = Arena.size_bytes(config.chunk_slots, layout.capacity_bytes)
         arena_fds = [anonymous_file(f"tianji-arena-{i}", arena_bytes) for i in range(config.actors)]
         weights_fd = anonymous_file("tianji-weights", WeightStore.size_bytes(parameters))

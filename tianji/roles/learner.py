@@ -120,9 +120,11 @@ class Learner(Role):
         self.version += done.optimizer_steps
         self.consumed += samples
         last = self.steps + samples > self.budget_steps
-        # Whoever waits comes first: actors get their weights before anything else is done.
-        effects: list[Effect] = [] if last else [PublishWeights(self.version)]
-        effects.append(Release(self.port, [chunk.slot for chunk in done.chunks]))
+        # Whoever waits comes first: actors get their weights before anything else is done. A round without an optimizer
+        # step (a replay that is still filling) has nothing to publish.
+        effects: list[Effect] = [] if last or not done.optimizer_steps else [PublishWeights(self.version)]
+        if not last:  # Credit would start a fragment that nobody trains on.
+            effects.append(Release(self.port, [chunk.slot for chunk in done.chunks]))
         if last or before // self.snapshot_every_steps != self.steps // self.snapshot_every_steps:
             effects.append(self._snapshot())
         if last:

@@ -51,6 +51,7 @@ def assemble(
                 round_chunks=config.actors,
                 budget_steps=config.stop_steps,
                 snapshot_every_steps=config.snapshot_every_steps,
+                staleness_bound=0 if config.on_policy else None,
             )
             uri = topology.batches_uri if port == "batches" else topology.chunks_uri
             return Host(
@@ -73,7 +74,7 @@ def assemble(
         case "actor":
             slots = [SlotRef(spec.index, slot) for slot in range(config.chunk_slots)]
             return Host(
-                Actor(spec.name, producer=spec.index, layout=layout.id),
+                Actor(spec.name, producer=spec.index, layout=layout.id, fresh_weights=config.on_policy),
                 Sampler(config, describe, layout, body, spec.index, clock),
                 tell,
                 clock,

@@ -85,7 +85,9 @@ class Host:
         if self.weights_in is not None:
             version = self.weights_in.latest(self.worker.weights())
             if version is not None:
-                events.append(WeightsArrived(version))
+                # A learner publishes before it gives credit. So weights are looked for after credit, and the role hears
+                # of them first: whoever was waiting for credit goes on with the weights that came with it.
+                events.insert(0, WeightsArrived(version))
         for event in events:
             self._drive(event)
         return bool(events)

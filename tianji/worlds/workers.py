@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tianji import envs
-from tianji.algorithms.networks import ActorCritic, Vector
-from tianji.algorithms.ppo import PPO, make_kernel
+from tianji.algorithms import dqn, networks, ppo
+from tianji.algorithms.networks import ActorCritic, QNetwork, Vector
 from tianji.config import TrainConfig
 from tianji.envs import EnvDescription
 from tianji.layout import ChunkLayout
@@ -52,12 +52,13 @@ class Sampler:
     def __init__(
         self, config: TrainConfig, describe: EnvDescription, layout: ChunkLayout, body: Body, index: int, clock: Clock
     ) -> None:
-        self.network = ActorCritic.build(config.network, describe.features, describe.actions)
+        self.network = networks.build(config.network, describe.features, describe.actions)
         self.account = Account()
         self.finished: list[Episode] = []
         self.steps = 0
         self._describe, self._layout, self._body, self._clock = describe, layout, body, clock
-        self._horizon = config.ppo.rollout_steps
+        self._horizon = config.fragment_steps
+        self._explore = _explorer(config)
         self._flat = np.zeros(self.network.size, np.float32)
         self._blocks = self.network.views(self._flat)
         numbers = range(index * config.envs_per_actor, (index + 1) * config.envs_per_actor)
@@ -75,13 +76,13 @@ class Sampler:
         """Fill the slot with T steps of every environment."""
         views = self._body(argument.slot)
         observation, t_max, b = views["observation"], self._horizon, len(self._returns)
-        noise = np.stack([rng.random(t_max) for rng in self._noise], axis=1)[:, :, None]
+        noise = np.stack([rng.random((t_max, 2)) for rng in self._noise], axis=1)
         observation[0] = self._observation
         ragged = env_ns = infer_ns = 0
         mark = self._clock()
         for t in range(t_max):
-            logits = self.network.logits(self._blocks, self._describe.encode(observation[t]))
-            action, views["log_probability"][t] = choose(logits, noise[t])
+            scores = self.network.scores(self._blocks, self._describe.encode(observation[t]))
+            action = self._explore(scores, noise[t], self.steps, views, t)
             decided = self._clock()
             infer_ns += decided - mark
             next_observation, reward, terminated, truncated, info = self._envs.step(action)
@@ -120,6 +121,41 @@ class Sampler:
         self._envs.close()
 
 
+Explore = Callable[[NDArray[np.float32], NDArray[np.float64], int, Views, int], NDArray[np.int64]]
+"""(scores [B, A], noise [B, 2], steps of this actor, the chunk, t) -> actions [B]; it also writes what only it knows."""
+
+
+def _explorer(config: TrainConfig) -> Explore:
+    """How this algorithm's actors choose actions."""
+    if config.algo == "ppo":
+
+        def by_probability(scores: Vector, noise: NDArray[np.float64], steps: int, views: Views, t: int) -> NDArray[np.int64]:
+            action, views["log_probability"][t] = choose(scores, noise[:, :1])
+            return action
+
+        return by_probability
+
+    def mostly_greedy(scores: Vector, noise: NDArray[np.float64], steps: int, views: Views, t: int) -> NDArray[np.int64]:
+        # Its own steps tell an actor how far all of them are: the schedule needs no message.
+        return epsilon_greedy(scores, noise, dqn.epsilon(config.dqn, steps * config.actors))
+
+    return mostly_greedy
+
+
+def epsilon_greedy(values: NDArray[np.float32], noise: NDArray[np.float64], epsilon: float) -> NDArray[np.int64]:
+    """Greedy actions [B], or uniform ones with probability epsilon.
+
+    Parameters
+    ----------
+    values : [B, A]
+    noise : [B, 2]
+        uniform on [0, 1): whether to explore, and where to.
+    """
+    greedy, anything = values.argmax(axis=1), (noise[:, 1] * values.shape[1]).astype(np.int64)
+    action: NDArray[np.int64] = np.where(noise[:, 0] < epsilon, anything, greedy)
+    return action
+
+
 def choose(logits: NDArray[np.float32], noise: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
     """Draw actions from softmax(logits) by inversion.
 
@@ -145,14 +181,21 @@ class Trainer:
     """Trains on the chunks that the learner names."""
 
     def __init__(self, config: TrainConfig, describe: EnvDescription, body: Body, clock: Clock) -> None:
-        network = ActorCritic.build(config.network, describe.features, describe.actions)
-        self.kernel = make_kernel(config, network, network.initialise(config.seed))
-        self.algorithm = PPO(self.kernel, describe, config.ppo, config.horizon_steps, config.seed)
+        network = networks.build(config.network, describe.features, describe.actions)
+        weights = network.initialise(config.seed)
+        self.algorithm: ppo.PPO | dqn.DQN
+        if isinstance(network, ActorCritic):
+            self.algorithm = ppo.PPO(
+                ppo.make_kernel(config, network, weights), describe, config.ppo, config.horizon_steps, config.seed
+            )
+        else:
+            assert isinstance(network, QNetwork)
+            self.algorithm = dqn.DQN(dqn.make_kernel(config, network, weights), describe, config.dqn, config.seed)
         self.account = Account()
         self._body, self._clock = body, clock
 
     def weights(self) -> Vector:
-        return self.kernel.weights()
+        return self.algorithm.kernel.weights()
 
     def run(self, argument: Update) -> UpdateDone:
         start = self._clock()

@@ -31,7 +31,7 @@ def test_forward_equals_torch(features, hidden, actions, rows):
     with torch.no_grad():
         logits = tower(tensors, "policy", len(hidden))(torch.tensor(x)).numpy()
         values = tower(tensors, "value", len(hidden))(torch.tensor(x)).numpy()[:, 0]
-    np.testing.assert_allclose(network.logits(network.views(flat), x), logits, atol=2e-5)
+    np.testing.assert_allclose(network.scores(network.views(flat), x), logits, atol=2e-5)
     np.testing.assert_allclose(network.values(network.views(flat), x), values, atol=2e-5)
 
 
@@ -70,4 +70,4 @@ def test_rows_do_not_depend_on_how_environments_are_dealt_out():
     network = ActorCritic(4, (64, 64), 2)
     blocks = network.views(network.initialise(0))
     x = np.random.default_rng(0).normal(size=(8, 4)).astype(np.float32)
-    assert np.array_equal(network.logits(blocks, x)[:4], network.logits(blocks, x[:4]))
+    assert np.array_equal(network.scores(blocks, x)[:4], network.scores(blocks, x[:4]))

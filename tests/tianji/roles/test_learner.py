@@ -50,8 +50,8 @@ def test_begins_no_round_that_would_exceed_the_budget():
         chunks = [chunk(0, k, role.version), chunk(1, k, role.version)]
         role.handle(Arrived("batches", chunks))
         effects = role.handle(WorkDone(UpdateDone(chunks, 1)))
-    # 32 of 40 steps are done and a round has 16: the last policy goes out, and no weights that would start another.
-    assert effects == [Release("batches", [c.slot for c in chunks]), TakeSnapshot(2, 32), Announce("steps")]
+    # 32 of 40 steps are done and a round has 16: the last policy goes out, and neither weights nor credit for another.
+    assert effects == [TakeSnapshot(2, 32), Announce("steps")]
     assert role.waiting_for() == "stop"
     assert role.handle(StopAsked("steps")) == [End()]
 
@@ -85,3 +85,11 @@ def test_a_stop_waits_for_the_update_and_hands_out_the_last_policy():
     assert role.handle(StopAsked("return")) == []
     effects = role.handle(WorkDone(UpdateDone(chunks, 20)))
     assert effects[-2:] == [TakeSnapshot(20, 16), End()]
+
+
+def test_a_round_without_an_optimizer_step_publishes_nothing_and_gives_credit():
+    role = learner()
+    chunks = [chunk(0), chunk(1)]
+    role.handle(Arrived("batches", chunks))
+    assert role.handle(WorkDone(UpdateDone(chunks, optimizer_steps=0))) == [Release("batches", [c.slot for c in chunks])]
+    assert role.version == 0

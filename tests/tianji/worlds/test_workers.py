@@ -6,7 +6,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from tianji.algorithms.networks import ActorCritic
+from tianji.algorithms import networks
 from tianji.config import PPOConfig, TrainConfig
 from tianji.envs import describe
 from tianji.messages import SlotRef
@@ -46,7 +46,7 @@ def sample(env_id, index, envs_per_actor, fragments=2, steps=32):
     slots = {}
     body = chunk_views(layout, lambda slot: slots.setdefault(slot, bytearray(layout.capacity_bytes)))
     sampler = Sampler(config, description, layout, body, index, time.monotonic_ns)
-    network = ActorCritic.build(config.network, description.features, description.actions)
+    network = networks.build(config.network, description.features, description.actions)
     sampler.weights()[:] = network.initialise(0)
     done = [sampler.run(Rollout(SlotRef(0, k))) for k in range(fragments)]
     episodes = sampler.take_finished()
@@ -84,7 +84,7 @@ def test_chunks_hold_what_happened(short_env):
     assert sorted(lengths) == sorted(episode.length for episode in episodes)
     assert [d.ragged_rows for d in done] == [int(v["truncated"].sum()) for v in views]
     for view in views:
-        logits = network.logits(network.views(network.initialise(0)), view["observation"][:-1].reshape(-1, 4))
+        logits = network.scores(network.views(network.initialise(0)), view["observation"][:-1].reshape(-1, 4))
         log_p = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
         chosen = log_p[np.arange(96), view["action"].reshape(-1)]
         np.testing.assert_allclose(view["log_probability"].reshape(-1), chosen, atol=1e-6)
