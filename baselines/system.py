@@ -28,7 +28,7 @@ GROUP = "tianji_bench.systems"
 BUILT_IN = {
     "sync": "baselines.tianji:Sync",
     "tianji": "baselines.tianji:TianJi",
-    "rllib": "baselines.rllib.ppo:RLlib",
+    "rllib": "baselines.rllib.adapter:RLlib",
 }
 
 

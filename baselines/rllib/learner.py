@@ -1,17 +1,15 @@
-"""RLlib's PPO learner with the workload's Adam epsilon, which its configuration cannot express."""
+"""RLlib's learners with the workload's Adam epsilon, which its configuration cannot express."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import torch
-from ray.rllib.algorithms.ppo.torch.ppo_torch_learner import PPOTorchLearner
 
+def with_adam_epsilon(base: Any, epsilon: float) -> Any:
+    """The stock learner class but for one argument of its optimizer."""
+    import torch
 
-def with_adam_epsilon(epsilon: float) -> type[PPOTorchLearner]:
-    """The stock learner but for one argument of its optimizer."""
-
-    class Learner(PPOTorchLearner):
+    class Learner(base):
         def configure_optimizers_for_module(self, module_id: Any, config: Any = None) -> None:
             parameters = self.get_parameters(self._module[module_id])
             self.register_optimizer(

@@ -40,7 +40,10 @@ def to_rllib(network: FlatNetwork, flat: Vector, like: Mapping[str, Any]) -> dic
     state = {name: np.asarray(value) for name, value in like.items()}
     tensors = network.named_tensors(flat)
     for ours, theirs in _names(network).items():
-        state[theirs] = np.ascontiguousarray(tensors[ours].T)
+        # A target network, where there is one, begins as a copy.
+        for name in (theirs, f"_target_{theirs}"):
+            if name in state:
+                state[name] = np.ascontiguousarray(tensors[ours].T)
     return state
 
 
