@@ -15,7 +15,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from msgspec import Struct
@@ -23,6 +23,9 @@ from numpy.typing import NDArray
 
 from baselines.workload import Workload
 from tianji.config import ConfigError
+
+if TYPE_CHECKING:
+    from baselines.certificate import Evidence, Frozen
 
 GROUP = "tianji_bench.systems"
 BUILT_IN = {
@@ -98,6 +101,10 @@ class System(ABC):
 
         At least a snapshot before the first update, one every `snapshot_every_steps`, and one at the end.
         """
+
+    def certify(self, frozen: Frozen) -> Evidence | None:
+        """What this system computes from frozen weights and data, for the equivalence certificate; None: it cannot show it."""
+        return None
 
     def stop(self) -> None:  # noqa: B027 (a system may need none)
         """End every process and free everything; called once, also after a failure."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
@@ -11,6 +11,9 @@ from baselines.system import Recorder, System, Task
 from tianji.config import DQNConfig, PPOConfig, TrainConfig
 from tianji.messages import Episodes, FromRole, Report, Snapshot, Started
 from tianji.train import train
+
+if TYPE_CHECKING:
+    from baselines.certificate import Evidence, Frozen
 
 
 class SameCode(System):
@@ -29,6 +32,11 @@ class SameCode(System):
     def settings(self, task: Task) -> dict[str, Any]:
         settings: dict[str, Any] = msgspec.to_builtins(self.config(task))
         return settings
+
+    def certify(self, frozen: Frozen) -> Evidence:
+        from baselines import samecode
+
+        return samecode.evidence(frozen)
 
     def train(self, task: Task, recorder: Recorder) -> None:
         train(self.config(task), _Listener(recorder))

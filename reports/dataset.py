@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pandas as pd
 
 from suites import bundle
@@ -84,6 +85,7 @@ def load(roots: list[Path]) -> Dataset:
         "curves-evaluated": thin(analysis.curves(runs, "evaluated")),
         "crossings": analysis.crossing_points(runs),
         "time-shares": analysis.time_shares(runs),
+        "certificate": certificate_rows(bundle.certificates(roots)),
     }
     return Dataset(
         rows=analysis.summarise(runs, pairs_of(labels)),
@@ -92,6 +94,15 @@ def load(roots: list[Path]) -> Dataset:
         workloads={b.manifest.workload: b.manifest.configuration["workload"] for b in bundles},
         bundles=bundles,
     )
+
+
+def certificate_rows(certificates: list[bundle.Certificate]) -> pd.DataFrame:
+    """Findings of all certificates; what could not be certified has its reason instead of a quantity."""
+    rows = [msgspec.structs.asdict(finding) for certificate in certificates for finding in certificate.findings]
+    for certificate in certificates:
+        rows += [{"system": name, "reason": reason} for name, reason in certificate.failures.items()]
+    columns = ["workload", "system", "quantity", "error", "scale", "equal", "reason"]
+    return pd.DataFrame(rows, columns=columns).drop_duplicates(["workload", "system", "quantity"])
 
 
 def _title(b: Bundle) -> str:

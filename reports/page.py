@@ -27,6 +27,11 @@ TABLE_TEXTS = {
         "Geometric means of ratios within blocks; above 1 the first system is faster. In all = engineering x discipline. "
         "Noise floor: a system against itself.",
     ),
+    "certificate": (
+        "The same algorithm?",
+        "Identical weights and a frozen batch through every system, against a slow reference in float64: equal means to 1e-5; "
+        "in brackets the largest difference. What differs is among the deviations below. Weights are those after one step.",
+    ),
     "resources": (
         "What it took",
         "Throughput leaves out the first tenth of the budget. CPU and memory are of the whole process tree.",
@@ -89,7 +94,7 @@ def _machine(data: Dataset) -> str:
 def _workload(data: Dataset, tables: dict[str, pd.DataFrame], out: Path, name: str) -> dict[str, Any]:
     w = data.workloads[name]
     parts: list[dict[str, Any]] = []
-    for kind in ("ratios", "threshold", "curves", "time", "resources"):
+    for kind in ("ratios", "threshold", "curves", "time", "resources", "certificate"):
         svg = out / "figures" / f"{name}-{kind}.svg"
         table = tables.get(f"{name}-{kind}")
         if table is not None:

@@ -10,6 +10,7 @@ import pandas as pd
 from reports.dataset import AGAIN, REFERENCE, SYNCHRONOUS, Dataset
 
 KINDS = ("evaluated", "training")
+QUANTITIES = ("targets", "advantages", "loss", "gradient", "weights")
 
 
 def number(value: float | None, digits: int = 3) -> str:
@@ -108,11 +109,40 @@ def resources(data: Dataset, workload: str) -> pd.DataFrame:
     return pd.DataFrame(lines)
 
 
+def certificate(data: Dataset, workload: str) -> pd.DataFrame:
+    """Which quantities equal the reference to 1e-5, a line a system."""
+    rows = data.series["certificate"]
+    lines = []
+    for label in data.systems:
+        own = rows[(rows["system"] == label) & (rows["workload"] == workload)]
+        failed = rows[(rows["system"] == label) & rows["reason"].notna()]
+        if own.empty and failed.empty:
+            continue
+        line = {"System": data.titles[label]}
+        for quantity in QUANTITIES:
+            found = own[own["quantity"] == quantity]
+            if found.empty:
+                line[quantity.capitalize()] = "-" if failed.empty else "not shown"
+                continue
+            one = found.iloc[0]
+            line[quantity.capitalize()] = (
+                "not shown" if pd.isna(one["error"]) else f"{'equal' if one['equal'] else 'differs'} ({one['error']:.0e})"
+            )
+        lines.append(line)
+    frame = pd.DataFrame(lines)
+    return frame if frame.empty else frame.loc[:, (frame != "-").any()]
+
+
 def all_tables(data: Dataset) -> dict[str, pd.DataFrame]:
     """Every table of a report by file name."""
     tables: dict[str, pd.DataFrame] = {}
     for workload in sorted(data.workloads):
-        for name, make in (("threshold", thresholds), ("ratios", ratios), ("resources", resources)):
+        for name, make in (
+            ("threshold", thresholds),
+            ("ratios", ratios),
+            ("resources", resources),
+            ("certificate", certificate),
+        ):
             frame = make(data, workload)
             if not frame.empty:
                 tables[f"{workload}-{name}"] = frame

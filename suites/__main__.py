@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,6 +15,7 @@ import msgspec
 
 from baselines import system as systems
 from suites import bundle, catalogue, environment, plan, runner
+from suites.certify import certify
 from suites.cli import DONE, FAILED, ConfigError, OneLineParser
 from suites.cli import run as run_command
 from suites.convergence import sweep as convergence
@@ -85,6 +87,7 @@ def run(options: Any) -> int:
     begun = runner.open_session(options.out, wanted, options.resume)
     adopt_orphans()
     try:
+        certify(begun, options.out)
         manifests = runner.run(begun, options.out)
     except KeyboardInterrupt:
         print(f"interrupted; finished blocks are kept: add --resume to go on with {options.out}", file=sys.stderr)
@@ -139,6 +142,10 @@ def doctor() -> int:
 def derive(options: Any) -> int:
     """Copy bundles without what is too large to commit."""
     try:
+        for root in options.bundles:
+            for path in root.glob(bundle.CERTIFICATE):
+                options.out.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(path, options.out / bundle.CERTIFICATE)
         made = [bundle.derive(bundle.read(path), options.out) for path in bundle.find(options.bundles)]
     except bundle.BundleError as error:
         raise ConfigError(str(error)) from error

@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Struct
 
 SCHEMA = "tianji-bench/bundle/1"
+CERTIFICATE = "certificate.json"
 PARTIAL = ".partial"
 """Suffix of a cell's directory until it is measured and evaluated."""
 
@@ -131,6 +132,26 @@ class Manifest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Of a copy for committing: SHA-256 over the parent's two files."""
 
 
+class Finding(Struct, frozen=True, forbid_unknown_fields=True):
+    """One quantity of one system against the certificate's reference; see `baselines.certificate`."""
+
+    workload: str
+    system: str
+    quantity: str
+    error: float | None
+    scale: float
+    equal: bool | None
+
+
+class Certificate(Struct, frozen=True, forbid_unknown_fields=True):
+    """The equivalence certificate of a session, in `certificate.json` beside its bundles."""
+
+    schema: Literal["tianji-bench/certificate/1"]
+    findings: list[Finding]
+    failures: dict[str, str]
+    """Systems that could not be certified, and why."""
+
+
 class Bundle(Struct, frozen=True):
     """A manifest with its events."""
 
@@ -240,6 +261,23 @@ def scrub(text: str) -> str:
         if len(name) > 2 and name not in ("root", "localhost"):
             text = re.sub(rf"(?<![\w-]){re.escape(name)}(?![\w-])", "(host)" if name == node else "(user)", text)
     return text
+
+
+def certificates(roots: list[Path]) -> list[Certificate]:
+    """Certificates under these folders.
+
+    Raises
+    ------
+    BundleError
+        for a damaged one.
+    """
+    found = []
+    for path in sorted({path for root in roots for path in root.rglob(CERTIFICATE)}):
+        try:
+            found.append(msgspec.json.decode(path.read_bytes(), type=Certificate))
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise BundleError(f"{path}: damaged certificate: {error}") from None
+    return found
 
 
 def find(roots: list[Path]) -> list[Path]:

@@ -10,12 +10,15 @@ import tempfile
 import time
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from baselines.rllib import dqn, ppo, weights
 from baselines.system import Recorder, System, Task
 from tianji.algorithms import networks
 from tianji.envs import describe
+
+if TYPE_CHECKING:
+    from baselines.certificate import Evidence, Frozen
 
 OBJECT_STORE_BYTES = 256 * 2**20
 MODULE = "default_policy"
@@ -70,6 +73,11 @@ class RLlib(System):
             "model": {"fcnet_hiddens": list(w.network.hidden), "fcnet_activation": w.network.activation}
             | ({"vf_share_layers": False} if w.algo == "ppo" else {}),
         }
+
+    def certify(self, frozen: Frozen) -> Evidence:
+        from baselines.rllib import evidence
+
+        return evidence.collect(frozen, self._config(Task(self.name, frozen.workload, 0, (0,))))
 
     def prepare(self, task: Task, recorder: Recorder) -> None:
         # One thread, as in every system: these matrices are too small for a thread pool to pay.

@@ -12,7 +12,7 @@ from tianji.envs import describe
 from tianji.messages import SlotRef
 from tianji.roles.actor import Rollout
 from tianji.topology import chunk_layout
-from tianji.worlds.workers import Sampler, choose, chunk_views
+from tianji.worlds.workers import Sampler, choose, chunk_views, epsilon_greedy
 
 
 class ShortCartPole(gym.Wrapper):
@@ -108,3 +108,10 @@ def test_choices_stay_in_range_at_the_edges_of_the_noise():
     logits = np.array([[0.0, -200.0], [-200.0, 0.0]], np.float32)
     action, _ = choose(logits, np.array([[np.nextafter(1, 0)], [0.0]]))
     assert action.tolist() == [0, 1]
+
+
+def test_epsilon_greedy_explores_that_often_and_everywhere():
+    values = np.tile(np.array([[0.0, 2.0, 1.0]], np.float32), (60_000, 1))
+    action = epsilon_greedy(values, np.random.default_rng(0).random((60_000, 2)), 0.3)
+    np.testing.assert_allclose(np.bincount(action) / 60_000, [0.1, 0.8, 0.1], atol=0.01)
+    assert set(epsilon_greedy(values, np.random.default_rng(0).random((60_000, 2)), 0.0)) == {1}

@@ -7,6 +7,7 @@ import numpy as np
 import psutil
 import pytest
 
+from tianji.config import DQNConfig, NetworkConfig
 from tianji.envs import describe
 from tianji.launch.local import RoleFailed
 from tianji.messages import Episodes, Report, Snapshot, Started
@@ -112,3 +113,33 @@ def test_an_interrupt_keeps_what_was_done(small):
     assert result.outcome == "interrupted"
     assert result.steps >= 2000
     assert {r.role for r in result.reports} >= {"learner g0"}
+
+
+def dqn(small, **more):
+    return small(
+        algo="dqn",
+        actors=1,
+        envs_per_actor=1,
+        network=NetworkConfig(kind="mlp-q", hidden=(16,), activation="relu"),
+        dqn=DQNConfig(train_every_steps=64, updates=8, batch_size=16, learning_starts=128, epsilon_steps=1000),
+        **more,
+    )
+
+
+def test_synchronous_dqn_is_the_same_in_both_worlds(small):
+    real = train(dqn(small, chunk_slots=1, buffer=False))
+    lock = train(dqn(small, chunk_slots=1, buffer=False, world="lockstep"))
+    assert real.steps == lock.steps == 2048
+    assert real.version == lock.version == (2048 // 64 - 1) * 8
+    assert np.array_equal(real.weights, lock.weights)
+
+
+def test_dqn_samples_ahead_by_its_credit_and_no_further(small):
+    """With k slots a fragment is at most k - 1 training rounds old when it arrives, and the ratio of steps to updates holds."""
+    for slots in (1, 2, 4):
+        result = train(dqn(small, chunk_slots=slots))
+        (learner,) = (r for r in result.reports if r.role.startswith("learner"))
+        assert learner.counters["staleness_max_versions"] <= (slots - 1) * 8 + 8 * (slots > 1)
+        assert result.version == (2048 // 64 - 1) * 8
+        if slots == 1:
+            assert learner.counters["staleness_max_versions"] == 0

@@ -1,0 +1,69 @@
+"""`python -m baselines list | check NAME [--workload FILE.toml]`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from baselines import certificate, system
+from baselines.certificate import Finding
+from baselines.workload import Workload
+from tianji.cli import DONE, FAILED, OneLineParser, run
+from tianji.config import ConfigError, convert, read_toml
+
+WORKLOADS = Path(__file__).parents[1] / "suites" / "workloads"
+"""Where the project keeps workload files: data, which any package may read."""
+
+
+def parser() -> OneLineParser:
+    """The command line."""
+    top = OneLineParser(prog="baselines", description="The systems of the comparison.")
+    commands = top.add_subparsers(dest="command", required=True, metavar="list|check")
+    commands.add_parser("list", help="systems, and whether they can run here")
+    check = commands.add_parser("check", help="the equivalence certificate of a system")
+    check.add_argument("name", metavar="NAME")
+    check.add_argument("--workload", type=Path, action="append", metavar="FILE.toml", help="default: every workload")
+    check.add_argument("--json", action="store_true", help="print findings as JSON")
+    return top
+
+
+def findings(name: str, workload: Workload) -> list[Finding]:
+    """Compare one system with the reference on one workload."""
+    frozen = certificate.freeze(workload)
+    evidence = system.get(name).certify(frozen)
+    return certificate.compare(workload.id, name, evidence or {}, certificate.reference(frozen))
+
+
+def check(options: Any) -> int:
+    """Print what is equal; exit status 1 where something differs."""
+    if reason := system.get(options.name).available():
+        raise ConfigError(f"system {options.name} cannot run here: {reason}")
+    paths = options.workload or sorted(WORKLOADS.glob("*.toml"))
+    rows = [row for path in paths for row in findings(options.name, convert(read_toml(path), Workload, str(path)))]
+    if options.json:
+        print(msgspec.json.encode(rows).decode())
+    else:
+        for row in rows:
+            verdict = {True: "equal", False: "DIFFERS", None: "not shown"}[row.equal]
+            error = "" if row.error is None else f" (largest difference {row.error:.1e}, largest value {row.scale:.3g})"
+            print(f"{row.workload}  {row.quantity:10}  {verdict}{error}")
+    return DONE if all(row.equal is not False for row in rows) else FAILED
+
+
+def main(arguments: Sequence[str]) -> int:
+    options = parser().parse_args(arguments)
+    if options.command == "check":
+        return check(options)
+    for name in system.names():
+        found = system.get(name)
+        reason = found.available()
+        print(f"{name}: {found.title}{f' (cannot run here: {reason})' if reason else ''}")
+    return DONE
+
+
+if __name__ == "__main__":
+    sys.exit(run("baselines", main))

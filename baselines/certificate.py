@@ -1,0 +1,213 @@
+"""The equivalence certificate: identical weights and a frozen batch through every system, compared to 1e-5.
+
+What is compared, against a slow reference in float64: the targets computed from a fragment of experience, the loss on
+a frozen batch, its gradient after clipping, and the weights after one optimizer step. What differs is a deviation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from baselines.workload import Workload
+from tianji.algorithms import dqn_torch, networks, ppo_torch
+from tianji.algorithms.networks import ActorCritic, FlatNetwork, QNetwork, Vector
+from tianji.algorithms.replay import transitions_of
+from tianji.envs import EnvDescription, describe
+from tianji.layout import rollout_layout
+
+TOLERANCE = 1e-5
+"""Of the largest absolute difference, relative to the largest reference value where that exceeds 1."""
+STEP_FLOOR = 1e-6
+"""Weights are compared where the gradient exceeds this: Adam's first step follows a gradient's sign, which rounding
+decides below it."""
+
+Evidence = dict[str, NDArray[np.float64]]
+"""What a system computed, by quantity: see `QUANTITIES`."""
+
+QUANTITIES = {
+    "targets": "value targets (PPO) or one-step targets (DQN) of each transition",
+    "advantages": "normalised advantages (PPO)",
+    "loss": "of the frozen batch",
+    "gradient": "of the loss, after clipping",
+    "weights": "after one optimizer step",
+}
+
+
+@dataclass(frozen=True)
+class Frozen:
+    """The experience, weights and batch that every system is given."""
+
+    workload: Workload
+    describe: EnvDescription
+    network: FlatNetwork
+    weights: Vector
+    target_weights: Vector
+    """Of DQN's target network; not the same as `weights`."""
+    chunk: dict[str, NDArray[Any]]
+    """T steps of B environments, with terminated and truncated episodes; see `tianji.layout.rollout_layout`."""
+
+    @property
+    def transitions(self) -> dict[str, NDArray[Any]]:
+        """The chunk's transitions, one row each in order of (step, environment)."""
+        return transitions_of(self.chunk)
+
+
+def freeze(workload: Workload, seed: int = 7) -> Frozen:
+    """The frozen data of a workload; the same in every process."""
+    rng = np.random.default_rng(np.random.SeedSequence([seed, 0xCE27]))
+    description = describe(workload.env)
+    network = networks.build(workload.network, description.features, description.actions)
+    weights, target_weights = (
+        (network.initialise(k) + 0.05 * rng.standard_normal(network.size)).astype(np.float32) for k in (seed, seed + 1)
+    )
+    if workload.algo == "ppo":
+        steps, environments = workload.for_ppo.rollout_steps, workload.environments
+    else:
+        steps, environments = workload.for_dqn.batch_size, 1
+    layout = rollout_layout(steps, environments, description.observation_shape, description.observation_dtype, behaviour=True)
+    chunk = layout.views(bytearray(layout.capacity_bytes))
+    chunk["observation"][...] = 0.5 * rng.standard_normal(chunk["observation"].shape)
+    chunk["final_observation"][...] = 0.5 * rng.standard_normal(chunk["final_observation"].shape)
+    chunk["action"][...] = rng.integers(0, description.actions, chunk["action"].shape)
+    chunk["reward"][...] = rng.standard_normal(chunk["reward"].shape)
+    ends = rng.random((steps, environments))
+    chunk["terminated"][...] = ends < 0.08
+    chunk["truncated"][...] = ends > 0.92
+    # A behaviour policy that is near the present one: some ratios are clipped, most are not.
+    uniform = np.full(chunk["action"].shape, 1 / description.actions)
+    chunk["log_probability"][...] = np.log(uniform) + 0.15 * rng.standard_normal(chunk["action"].shape)
+    return Frozen(workload, description, network, weights, target_weights, chunk)
+
+
+def reference(frozen: Frozen) -> Evidence:
+    """What every system should compute, in float64."""
+    return _reference_ppo(frozen) if frozen.workload.algo == "ppo" else _reference_dqn(frozen)
+
+
+def batch_of(frozen: Frozen) -> dict[str, NDArray[Any]]:
+    """The frozen batch of a PPO workload: rows with the reference's advantages and targets, as float32."""
+    evidence = _ppo_targets(frozen)
+    chunk, rows = frozen.chunk, frozen.chunk["action"].size
+    return {
+        "observation": chunk["observation"][:-1].reshape(rows, *frozen.describe.observation_shape),
+        "action": chunk["action"].reshape(-1),
+        "log_probability": chunk["log_probability"].reshape(-1),
+        "advantage": evidence["advantages"].astype(np.float32),
+        "value_target": evidence["targets"].astype(np.float32),
+    }
+
+
+def _ppo_targets(frozen: Frozen) -> Evidence:
+    """Generalised advantages term by term, from their definition (Schulman et al., 2016, equation 16)."""
+    assert isinstance(frozen.network, ActorCritic)
+    chunk, config = frozen.chunk, frozen.workload.for_ppo
+    t_max, b_max = chunk["action"].shape
+    flat = torch.tensor(frozen.weights, dtype=torch.float64)
+
+    def value(observation: NDArray[Any]) -> NDArray[np.float64]:
+        x = torch.tensor(frozen.describe.encode(observation), dtype=torch.float64)
+        assert isinstance(frozen.network, ActorCritic)
+        values: NDArray[np.float64] = ppo_torch.forward(frozen.network, frozen.network.views(flat), x)[1].numpy()
+        return values
+
+    values = np.stack([value(row) for row in chunk["observation"]])
+    finals = iter(value(chunk["final_observation"]))
+    delta = np.empty((t_max, b_max))
+    for t in range(t_max):
+        for b in range(b_max):
+            following = next(finals) if chunk["truncated"][t, b] else values[t + 1, b]
+            future = 0.0 if chunk["terminated"][t, b] else config.gamma * following
+            delta[t, b] = chunk["reward"][t, b] + future - values[t, b]
+    advantage = np.zeros((t_max, b_max))
+    for b in range(b_max):
+        for t in range(t_max):
+            weight = 1.0
+            for k in range(t, t_max):
+                advantage[t, b] += weight * delta[k, b]
+                if chunk["terminated"][k, b] or chunk["truncated"][k, b]:
+                    break
+                weight *= config.gamma * config.gae_lambda
+    targets = (advantage + values[:-1]).reshape(-1)
+    rows: NDArray[np.float64] = advantage.reshape(-1)
+    if config.normalise_advantages:
+        rows = (rows - rows.mean()) / (rows.std() + 1e-8)
+    return {"targets": targets, "advantages": rows}
+
+
+def _reference_ppo(frozen: Frozen) -> Evidence:
+    assert isinstance(frozen.network, ActorCritic)
+    config = frozen.workload.for_ppo
+    batch = batch_of(frozen)
+    flat = torch.tensor(frozen.weights, dtype=torch.float64, requires_grad=True)
+    x = torch.tensor(frozen.describe.encode(batch["observation"]), dtype=torch.float64)
+    logits, value = ppo_torch.forward(frozen.network, frozen.network.views(flat), x)
+    old, advantage, target = (
+        torch.tensor(batch[name], dtype=torch.float64) for name in ("log_probability", "advantage", "value_target")
+    )
+    loss = ppo_torch.loss(logits, value, torch.tensor(batch["action"]), old, advantage, target, config)
+    rest = _stepped(frozen, flat, loss, config.max_grad_norm, config.learning_rate, config.adam_epsilon)
+    return _ppo_targets(frozen) | rest
+
+
+def _reference_dqn(frozen: Frozen) -> Evidence:
+    assert isinstance(frozen.network, QNetwork)
+    config, rows = frozen.workload.for_dqn, frozen.transitions
+    flat = torch.tensor(frozen.weights, dtype=torch.float64, requires_grad=True)
+    target_flat = torch.tensor(frozen.target_weights, dtype=torch.float64)
+    x, following = (
+        torch.tensor(frozen.describe.encode(rows[name]), dtype=torch.float64) for name in ("observation", "next_observation")
+    )
+    best = dqn_torch.forward(frozen.network, frozen.network.views(target_flat), following).max(dim=1).values.numpy()
+    targets = rows["reward"] + np.where(rows["terminated"], 0.0, config.gamma * best)
+    values = dqn_torch.forward(frozen.network, frozen.network.views(flat), x)
+    loss = dqn_torch.loss(values, torch.tensor(rows["action"]), torch.tensor(targets), config)
+    rest = _stepped(frozen, flat, loss, config.max_grad_norm, config.learning_rate, config.adam_epsilon)
+    return {"targets": targets} | rest
+
+
+def _stepped(
+    frozen: Frozen, flat: torch.Tensor, loss: torch.Tensor, max_norm: float, learning_rate: float, epsilon: float
+) -> Evidence:
+    """Clip the gradient and take Adam's first step, in closed form: bias correction leaves g / (|g| + epsilon)."""
+    (gradient,) = torch.autograd.grad(loss, flat)
+    g = gradient.numpy()
+    norm = float(np.linalg.norm(g))
+    g = g * min(1.0, max_norm / (norm + 1e-6))
+    weights = frozen.weights.astype(np.float64) - learning_rate * g / (np.abs(g) + epsilon)
+    return {"loss": np.array([loss.item()]), "gradient": g, "weights": weights}
+
+
+class Finding(Struct, frozen=True):
+    """One quantity of one system against the reference."""
+
+    workload: str
+    system: str
+    quantity: str
+    error: float | None
+    """Largest absolute difference; None where the system does not show this quantity."""
+    scale: float
+    equal: bool | None
+
+
+def compare(workload: str, system: str, evidence: Mapping[str, NDArray[Any]], expected: Evidence) -> list[Finding]:
+    """Compare what a system computed with the reference, quantity by quantity."""
+    findings = []
+    for quantity, wanted in expected.items():
+        scale = max(1.0, float(np.abs(wanted).max()))
+        if quantity not in evidence:
+            findings.append(Finding(workload, system, quantity, None, scale, None))
+            continue
+        got = np.asarray(evidence[quantity], np.float64)
+        difference = np.abs(got - wanted)
+        if quantity == "weights":
+            difference = difference[np.abs(expected["gradient"]) > STEP_FLOOR]
+        error = float(difference.max(initial=0.0))
+        findings.append(Finding(workload, system, quantity, error, scale, error <= TOLERANCE * scale))
+    return findings

@@ -1,0 +1,48 @@
+"""The equivalence certificate of a session: each system, in its own interpreter, on each workload's frozen data."""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from baselines import system as systems
+from suites.bundle import CERTIFICATE, Certificate, scrub
+from suites.plan import Plan
+
+LIMIT_S = 120.0
+
+
+def certify(plan: Plan, out: Path) -> None:
+    """Write `certificate.json`, unless it is there; a system that cannot be certified is noted with the reason."""
+    path = out / CERTIFICATE
+    if path.exists():
+        return
+    rows: list[dict[str, Any]] = []
+    failures: dict[str, str] = {}
+    with tempfile.TemporaryDirectory(prefix="tj-certify-") as folder:
+        files = []
+        for name, workload in plan.workloads.items():
+            file = Path(folder) / f"{name}.toml"
+            file.write_bytes(msgspec.toml.encode(_without_nothing(workload)))
+            files.append(str(file))
+        for name in plan.systems:
+            arguments = [part for file in files for part in ("--workload", file)]
+            command = [*systems.get(name).interpreter(), "-m", "baselines", "check", name, "--json", *arguments]
+            try:
+                done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+                rows += msgspec.json.decode(done.stdout.strip().splitlines()[-1])
+            except subprocess.TimeoutExpired:
+                failures[name] = f"it took more than {LIMIT_S:.0f} s"
+            except (msgspec.DecodeError, IndexError):
+                failures[name] = scrub((done.stderr.strip().splitlines() or ["it printed nothing"])[-1])
+    certificate = msgspec.convert({"schema": "tianji-bench/certificate/1", "findings": rows, "failures": failures}, Certificate)
+    path.write_bytes(msgspec.json.format(msgspec.json.encode(certificate), indent=1) + b"\n")
+
+
+def _without_nothing(table: dict[str, Any]) -> dict[str, Any]:
+    """TOML has no null: a key that is absent means the same."""
+    return {k: _without_nothing(v) if isinstance(v, dict) else v for k, v in table.items() if v is not None}

@@ -1,0 +1,60 @@
+"""The equivalence certificate: what every system computes from identical weights and a frozen batch."""
+
+import numpy as np
+import pytest
+
+from baselines import certificate, system
+from suites import catalogue
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+WORKLOADS = [catalogue.load(name) for name in catalogue.names()]
+EXPLAINED = {("rllib", "ppo", "advantages")}
+"""Differences that stand among a system's deviations."""
+
+
+@pytest.mark.parametrize("workload", WORKLOADS, ids=lambda w: w.id)
+@pytest.mark.parametrize("name", sorted(system.BUILT_IN))
+def test_every_system_computes_the_same(name, workload):
+    under_test = system.get(name)
+    if reason := under_test.available():
+        pytest.skip(f"{name}: {reason}")
+    frozen = certificate.freeze(workload)
+    evidence = under_test.certify(frozen)
+    assert evidence is not None
+    findings = certificate.compare(workload.id, name, evidence, certificate.reference(frozen))
+    shown = {finding.quantity for finding in findings if finding.equal is not None}
+    assert {"loss", "gradient", "weights"} <= shown
+    for finding in findings:
+        if (name, workload.algo, finding.quantity) in EXPLAINED:
+            assert finding.equal is False, "an explained difference is gone: take it out of the deviations"
+            assert under_test.deviations(system.Task(name, workload, 0, (0,)))
+        else:
+            assert finding.equal is not False, finding
+
+
+@pytest.mark.parametrize("workload", WORKLOADS, ids=lambda w: w.id)
+def test_the_frozen_data_exercise_what_they_are_for(workload):
+    frozen = certificate.freeze(workload)
+    again = certificate.freeze(workload)
+    assert all(np.array_equal(frozen.chunk[name], again.chunk[name]) for name in frozen.chunk)
+    assert frozen.chunk["terminated"].any()
+    assert frozen.chunk["truncated"].any()
+    expected = certificate.reference(frozen)
+    limit = workload.for_ppo.max_grad_norm if workload.algo == "ppo" else workload.for_dqn.max_grad_norm
+    if workload.algo == "ppo":
+        assert np.linalg.norm(expected["gradient"]) == pytest.approx(limit, rel=1e-4), "the gradient is to be clipped"
+    else:
+        assert np.linalg.norm(expected["gradient"]) > 0
+        assert not np.array_equal(frozen.weights, frozen.target_weights)
+
+
+@pytest.mark.parametrize("quantity", ["targets", "loss", "gradient", "weights"])
+def test_a_wrong_quantity_is_found(quantity):
+    workload = catalogue.load("cartpole-ppo-zoo")
+    frozen = certificate.freeze(workload)
+    expected = certificate.reference(frozen)
+    evidence = {name: values.copy() for name, values in expected.items()}
+    evidence[quantity][np.abs(expected["gradient"]).argmax() if quantity in ("gradient", "weights") else 0] += 1e-4
+    wrong = [f.quantity for f in certificate.compare("w", "s", evidence, expected) if f.equal is False]
+    assert wrong == [quantity]
