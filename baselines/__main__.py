@@ -26,7 +26,7 @@ def parser() -> OneLineParser:
     commands.add_parser("list", help="systems, and whether they can run here")
     check = commands.add_parser("check", help="the equivalence certificate of a system")
     check.add_argument("name", metavar="NAME")
-    check.add_argument("--workload", type=Path, action="append", metavar="FILE.toml", help="default: every workload")
+    check.add_argument("--workload", type=Path, action="append", metavar="FILE", help="TOML or JSON; default: every workload")
     check.add_argument("--json", action="store_true", help="print findings as JSON")
     return top
 
@@ -38,12 +38,22 @@ def findings(name: str, workload: Workload) -> list[Finding]:
     return certificate.compare(workload.id, name, evidence or {}, certificate.reference(frozen))
 
 
+def _read(path: Path) -> Workload:
+    """A workload from TOML, or from JSON as a session keeps it."""
+    if path.suffix != ".json":
+        return convert(read_toml(path), Workload, str(path))
+    try:
+        return convert(msgspec.json.decode(path.read_bytes()), Workload, str(path))
+    except (OSError, msgspec.DecodeError) as error:
+        raise ConfigError(f"{path}: not a workload: {error}") from None
+
+
 def check(options: Any) -> int:
     """Print what is equal; exit status 1 where something differs."""
     if reason := system.get(options.name).available():
         raise ConfigError(f"system {options.name} cannot run here: {reason}")
     paths = options.workload or sorted(WORKLOADS.glob("*.toml"))
-    rows = [row for path in paths for row in findings(options.name, convert(read_toml(path), Workload, str(path)))]
+    rows = [row for path in paths for row in findings(options.name, _read(path))]
     if options.json:
         print(msgspec.json.encode(rows).decode())
     else:

@@ -77,7 +77,7 @@ def freeze(workload: Workload, seed: int = 7) -> Frozen:
     chunk["final_observation"][...] = 0.5 * rng.standard_normal(chunk["final_observation"].shape)
     chunk["action"][...] = rng.integers(0, description.actions, chunk["action"].shape)
     chunk["reward"][...] = rng.standard_normal(chunk["reward"].shape)
-    ends = rng.random((steps, environments))
+    ends = (rng.permutation(steps * environments) / (steps * environments)).reshape(steps, environments)
     chunk["terminated"][...] = ends < 0.08
     chunk["truncated"][...] = ends > 0.92
     # A behaviour policy that is near the present one: some ratios are clipped, most are not.

@@ -26,8 +26,8 @@ def certify(plan: Plan, out: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="tj-certify-") as folder:
         files = []
         for name, workload in plan.workloads.items():
-            file = Path(folder) / f"{name}.toml"
-            file.write_bytes(msgspec.toml.encode(_without_nothing(workload)))
+            file = Path(folder) / f"{name}.json"
+            file.write_bytes(msgspec.json.encode(workload))
             files.append(str(file))
         for name in plan.systems:
             arguments = [part for file in files for part in ("--workload", file)]
@@ -41,8 +41,3 @@ def certify(plan: Plan, out: Path) -> None:
                 failures[name] = scrub((done.stderr.strip().splitlines() or ["it printed nothing"])[-1])
     certificate = msgspec.convert({"schema": "tianji-bench/certificate/1", "findings": rows, "failures": failures}, Certificate)
     path.write_bytes(msgspec.json.format(msgspec.json.encode(certificate), indent=1) + b"\n")
-
-
-def _without_nothing(table: dict[str, Any]) -> dict[str, Any]:
-    """TOML has no null: a key that is absent means the same."""
-    return {k: _without_nothing(v) if isinstance(v, dict) else v for k, v in table.items() if v is not None}

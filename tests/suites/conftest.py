@@ -35,7 +35,7 @@ SYSTEMS = '''
 import os, subprocess, sys, time
 import numpy as np
 from baselines.system import System
-from tianji.algorithms.networks import ActorCritic
+from tianji.algorithms import networks
 
 
 class Steady(System):
@@ -53,7 +53,7 @@ class Steady(System):
         return {"guest": True}
 
     def train(self, task, recorder):
-        weights = ActorCritic.build(task.workload.network, 4, 2).initialise(task.seed)
+        weights = networks.build(task.workload.network, 4, 2).initialise(task.seed)
         recorder.first_step(time.monotonic_ns())
         for steps in range(0, task.workload.budget_steps + 1, task.workload.snapshot_every_steps):
             recorder.episode(time.monotonic_ns(), 9.0, 9, steps)
