@@ -15,9 +15,9 @@ GRACE = {"interrupt_timeout": 20.0, "terminate_timeout": 20.0}
 QUIET = {"PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_ROOT_USER_ACTION": "ignore"}
 
 
-def install(session: nox.Session, extra: str) -> None:
-    """This checkout with an extra, at the exact versions of constraints.txt."""
-    session.install("-q", "-c", "constraints.txt", "-e", f".[{extra}]", env=QUIET)
+def install(session: nox.Session, extras: str) -> None:
+    """This checkout with these extras, at the exact versions of constraints.txt."""
+    session.install("-q", "-c", "constraints.txt", "-e", f".[{extras}]", env=QUIET)
 
 
 @nox.session
@@ -39,8 +39,8 @@ def lint(session: nox.Session) -> None:
 
 @nox.session
 def bench(session: nox.Session) -> None:
-    """The main job: three systems side by side, then the report. Arguments go to `tianji-bench run`."""
-    install(session, "bench")
+    """The main job: every system side by side, then the report. Arguments go to `tianji-bench run`."""
+    install(session, "bench,sb3")
     results = Path("results")
     folder = next(results / f"bench-{i:03d}" for i in range(1, 1000) if not (results / f"bench-{i:03d}").exists())
     arguments = session.posargs or ["convergence", "--profile", "smoke"]

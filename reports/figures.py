@@ -17,8 +17,8 @@ from matplotlib.lines import Line2D
 from reports.dataset import AGAIN, Dataset
 
 STYLE = Path(__file__).parent / "style.mplstyle"
-COLOURS = {"tianji": "#c2410c", "sync": "#475569", "rllib": "#0369a1"}
-SPARE = ("#15803d", "#7e22ce", "#a16207", "#be185d")
+COLOURS = {"tianji": "#c2410c", "sync": "#475569", "rllib": "#0369a1", "sb3": "#15803d"}
+SPARE = ("#7e22ce", "#a16207", "#be185d")
 CAUSES = {
     ("busy", "env"): ("environments", "#15803d"),
     ("busy", "infer"): ("inference", "#65a30d"),

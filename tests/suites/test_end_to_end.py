@@ -14,12 +14,12 @@ BUDGET, ROUND = 1024, 128
 
 
 @pytest.mark.timeout(240)
-def test_three_systems_side_by_side(tiny, tmp_path, capsys):
+def test_every_system_side_by_side(tiny, tmp_path, capsys):
     out = tmp_path / "session"
     workload = tiny(training=15.0, evaluated=9.0)
     assert bench(["run", "convergence", "--workloads", str(workload), "--seeds", "1", "--out", str(out)]) == 0
     cells = {b.path.name.rpartition(".")[2]: b for b in map(bundle.read, bundle.find([out]))}
-    assert set(cells) == {"sync", "sync-again", "tianji", "rllib"}
+    assert set(cells) == {"sync", "sync-again", "tianji", "rllib", "sb3"}
     runs = {name: understand(cell) for name, cell in cells.items()}
     for name, run in runs.items():
         assert run.bundle.manifest.status == "completed", name
@@ -38,9 +38,13 @@ def test_three_systems_side_by_side(tiny, tmp_path, capsys):
     assert np.array_equal(means[0], means[1])
     assert np.array_equal(means[0], means[2])
     assert cells["rllib"].manifest.deviations
+    assert cells["sb3"].manifest.deviations
+    # It steps whole rounds, and each as often as the workload says: 1,024 steps are 8 rounds of 2 epochs of 2 minibatches.
+    assert [e.version for e in cells["sb3"].events if isinstance(e, bundle.Snapshot)][-1] == 32
 
     capsys.readouterr()
     assert report(["build", str(out), "--out", str(tmp_path / "report")]) == 0
     rows = json.loads((tmp_path / "report" / "summary.json").read_text())["rows"]
     ratios = {(r["system"], r["baseline"]) for r in rows if r["metric"] == "time_to_threshold_ratio"}
-    assert {("tianji", "rllib"), ("sync", "rllib"), ("tianji", "sync"), ("sync", "sync-again")} == ratios
+    peers = {(ours, peer) for ours in ("tianji", "sync") for peer in ("rllib", "sb3")}
+    assert peers | {("tianji", "sync"), ("sync", "sync-again")} == ratios

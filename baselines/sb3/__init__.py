@@ -1,0 +1,1 @@
+"""Stable-Baselines3, one process: what a practitioner trains with today."""

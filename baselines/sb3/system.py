@@ -1,0 +1,94 @@
+"""Stable-Baselines3's PPO and DQN, set up as its documentation advises and with the workload's hyper-parameters."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import resource
+import time
+from typing import Any
+
+from baselines.sb3 import translate
+from baselines.system import Recorder, System, Task
+from tianji.algorithms import networks
+from tianji.envs import describe
+
+
+class StableBaselines3(System):
+    """One process: a vector of environments in it (`DummyVecEnv`), and torch on one thread."""
+
+    name = "sb3"
+    title = "Stable-Baselines3"
+
+    def __init__(self) -> None:
+        self._model: Any = None
+        self._environments: Any = None
+
+    def available(self) -> str | None:
+        missing = [name for name in ("stable_baselines3", "torch") if importlib.util.find_spec(name) is None]
+        return f"{' and '.join(missing)} not installed" if missing else None
+
+    def deviations(self, task: Task) -> list[str]:
+        return translate.deviations(task.workload)
+
+    def settings(self, task: Task) -> dict[str, Any]:
+        return translate.settings(task.workload, task.seed)
+
+    def prepare(self, task: Task, recorder: Recorder) -> None:
+        # One thread, as in every system: these matrices are too small for a thread pool to pay.
+        os.environ["OMP_NUM_THREADS"] = "1"
+        import stable_baselines3
+        import torch
+        from stable_baselines3.common.env_util import make_vec_env
+        from stable_baselines3.common.logger import Logger
+
+        from baselines.sb3 import weights
+
+        w, s = task.workload, self.settings(task)
+        torch.set_num_threads(s["torch_threads"])
+        self._environments = make_vec_env(w.env, **s["make_vec_env"])
+        arguments = dict(s["arguments"])
+        if s["learning_rate_schedule"] == "linear":
+            arguments["learning_rate"] = translate.linear_from_round_start(
+                arguments["learning_rate"], w.round_steps, s["total_timesteps"], w.horizon_steps
+            )
+        if "train_freq" in arguments:
+            arguments["train_freq"] = tuple(arguments["train_freq"])
+        policy_kwargs = {
+            "net_arch": s["net_arch"],
+            "activation_fn": getattr(torch.nn, s["activation_fn"]),
+            "optimizer_kwargs": s["optimizer_kwargs"],
+        }
+        make = getattr(stable_baselines3, s["algorithm"])
+        self._model = make(s["policy"], self._environments, policy_kwargs=policy_kwargs, **arguments)
+        # Its own logger would leave a folder in /tmp.
+        self._model.set_logger(Logger(folder=None, output_formats=[]))
+        description = describe(w.env)
+        self._network = networks.build(w.network, description.features, description.actions)
+        # Start from the very weights that every other system starts from.
+        self._model.policy.load_state_dict(weights.to_sb3(self._network, self._network.initialise(task.seed)))
+
+    def train(self, task: Task, recorder: Recorder) -> None:
+        from baselines.sb3 import weights
+        from baselines.sb3.record import Record
+
+        policy = self._model.policy
+        record = Record(
+            recorder, task.workload, lambda: weights.from_sb3(self._network, policy.state_dict()), self._optimizer_steps
+        )
+        # Nobody reads its log: it need not make one.
+        self._model.learn(self.settings(task)["total_timesteps"], callback=record, log_interval=None)
+        usage = resource.getrusage(resource.RUSAGE_SELF)
+        busy_s = {name: ns / 1e9 for name, ns in record.busy_ns.items()}
+        recorder.process("driver", busy_s, {}, time.process_time(), usage.ru_maxrss * 1024)
+        recorder.counter("learner_steps", float(record.steps))
+        recorder.counter("learner_optimizer_steps", float(self._optimizer_steps()))
+
+    def _optimizer_steps(self) -> int:
+        """As Adam has counted them: its own count of updates is of epochs in PPO."""
+        states = self._model.policy.optimizer.state
+        return int(next(iter(states.values()))["step"]) if states else 0
+
+    def stop(self) -> None:
+        if self._environments is not None:
+            self._environments.close()

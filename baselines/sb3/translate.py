@@ -1,0 +1,126 @@
+"""A workload in Stable-Baselines3's terms: argument values as plain data, its schedule, and where it cannot follow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from baselines.workload import Workload
+from tianji.config import ConfigError, DQNConfig, PPOConfig
+
+
+def total_steps(w: Workload) -> int:
+    """What `learn` is asked for: the whole rounds within the budget, because it would overrun for a part of one.
+
+    Raises
+    ------
+    ConfigError
+        when the budget holds no round, or environments stepped together cannot make a round's count.
+    """
+    if w.round_steps % w.environments:
+        raise ConfigError(f"dqn.train_every_steps {w.round_steps} must be a multiple of the {w.environments} environments")
+    if w.budget_steps < w.round_steps:
+        raise ConfigError(f"budget_steps {w.budget_steps} is less than one round of {w.round_steps} steps; raise it")
+    return w.budget_steps // w.round_steps * w.round_steps
+
+
+def settings(w: Workload, seed: int) -> dict[str, Any]:
+    """Everything that Stable-Baselines3 is given, as plain data."""
+    algorithm, arguments = ("PPO", _ppo(w.for_ppo)) if w.algo == "ppo" else ("DQN", _dqn(w, w.for_dqn))
+    hidden = list(w.network.hidden)
+    return {
+        "algorithm": algorithm,
+        "policy": "MlpPolicy",
+        "total_timesteps": total_steps(w),
+        "make_vec_env": {
+            "n_envs": w.environments,
+            "seed": seed,
+            # Checks for people who write environments: no system has them on.
+            "env_kwargs": {"disable_env_checker": True},
+        },
+        "arguments": {**arguments, "seed": seed, "device": "cpu"},
+        "learning_rate_schedule": w.for_ppo.learning_rate_schedule if w.algo == "ppo" else "constant",
+        "net_arch": {"pi": hidden, "vf": hidden} if w.algo == "ppo" else hidden,
+        "activation_fn": {"tanh": "Tanh", "relu": "ReLU"}[w.network.activation],
+        "optimizer_kwargs": {"eps": w.for_ppo.adam_epsilon if w.algo == "ppo" else w.for_dqn.adam_epsilon},
+        "torch_threads": 1,
+    }
+
+
+def _ppo(ppo: PPOConfig) -> dict[str, Any]:
+    return {
+        "learning_rate": ppo.learning_rate,
+        "n_steps": ppo.rollout_steps,
+        "batch_size": ppo.minibatch_size,
+        "n_epochs": ppo.epochs,
+        "gamma": ppo.gamma,
+        "gae_lambda": ppo.gae_lambda,
+        "clip_range": ppo.clip,
+        "clip_range_vf": None,
+        "normalize_advantage": ppo.normalise_advantages,
+        "ent_coef": ppo.entropy_coefficient,
+        "vf_coef": ppo.value_coefficient,
+        "max_grad_norm": ppo.max_grad_norm,
+        "target_kl": None,
+    }
+
+
+def _dqn(w: Workload, dqn: DQNConfig) -> dict[str, Any]:
+    return {
+        "learning_rate": dqn.learning_rate,
+        "buffer_size": dqn.replay_capacity,
+        # It trains when it has taken more steps than this; the workload, when it has taken as many.
+        "learning_starts": max(0, dqn.learning_starts - 1),
+        "batch_size": dqn.batch_size,
+        "tau": 1.0,
+        "gamma": dqn.gamma,
+        # Counted in steps of the vector of environments.
+        "train_freq": [dqn.train_every_steps // w.environments, "step"],
+        "gradient_steps": dqn.updates,
+        "target_update_interval": dqn.target_every_steps,
+        # Of what `learn` is asked for.
+        "exploration_fraction": dqn.epsilon_steps / total_steps(w),
+        "exploration_initial_eps": dqn.epsilon_start,
+        "exploration_final_eps": dqn.epsilon_end,
+        "max_grad_norm": dqn.max_grad_norm,
+    }
+
+
+def linear_from_round_start(learning_rate: float, round_steps: int, total: int, horizon_steps: int) -> Callable[[float], float]:
+    """The workload's linear schedule as a function of Stable-Baselines3's `progress_remaining`.
+
+    It asks once a round, after sampling, and counts towards the steps that `learn` was asked for; the workload's
+    rate is that of the round's first step, and reaches zero at the horizon.
+    """
+
+    def rate(progress_remaining: float) -> float:
+        # Its first question, while it builds the optimizer, comes before any round.
+        before_round = max(0, round((1.0 - progress_remaining) * total) - round_steps)
+        return learning_rate * max(0.0, 1.0 - before_round / horizon_steps)
+
+    return rate
+
+
+def deviations(w: Workload) -> list[str]:
+    """Where the workload cannot be matched, in words."""
+    if w.algo == "ppo":
+        n = min(w.for_ppo.minibatch_size, w.round_steps)
+        return [
+            f"Advantages are divided by the sample standard deviation of the minibatch (N - 1), not the population's (N): "
+            f"with {n} rows they are smaller by {1 - ((n - 1) / n) ** 0.5:.2%}."
+        ] * w.for_ppo.normalise_advantages
+    dqn, found = w.for_dqn, []
+    if dqn.learning_starts > 1:
+        found.append(
+            f"Actions are uniformly random, whatever epsilon is, until learning starts (the first {dqn.learning_starts - 1} "
+            "steps); epsilon meanwhile falls as the workload says."
+        )
+    if w.environments > 1:
+        found.append(f"One draw decides for all {w.environments} environments whether a step is random.")
+    if dqn.target_every_steps > dqn.train_every_steps:
+        found.append(
+            "The target network is copied while sampling, at its interval, not at the end of the round in which that ends."
+        )
+    if dqn.huber_delta != 1.0:
+        found.append(f"Its Huber loss has delta 1, not {dqn.huber_delta}.")
+    return found

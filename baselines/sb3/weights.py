@@ -1,0 +1,48 @@
+"""Weights of Stable-Baselines3's multilayer policies to and from the flat vector of the workload's network."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+
+from tianji.algorithms.networks import FlatNetwork, Vector
+
+
+def _places(network: FlatNetwork) -> dict[str, tuple[str, ...]]:
+    """From each layer of ours (`policy.0`) to every layer of theirs that holds it.
+
+    A torch Sequential counts a linear layer, then its activation, and so on. DQN's policy holds its network twice: the
+    second is the target network.
+    """
+    depth = len(network.hidden)
+    if network.name == "mlp-q":
+        return {f"q.{i}": (f"q_net.q_net.{2 * i}", f"q_net_target.q_net.{2 * i}") for i in range(depth + 1)}
+    places: dict[str, tuple[str, ...]] = {f"policy.{depth}": ("action_net",), f"value.{depth}": ("value_net",)}
+    for tower in ("policy", "value"):
+        places |= {f"{tower}.{i}": (f"mlp_extractor.{tower}_net.{2 * i}",) for i in range(depth)}
+    return places
+
+
+def to_sb3(network: FlatNetwork, flat: Vector) -> dict[str, torch.Tensor]:
+    """The complete state of their policy; DQN's target network is the network.
+
+    torch's linear layers hold [outputs, inputs]; ours [inputs, outputs].
+    """
+    tensors, state = network.named_tensors(flat), {}
+    for ours, places in _places(network).items():
+        for theirs in places:
+            state[f"{theirs}.weight"] = torch.tensor(np.ascontiguousarray(tensors[f"{ours}.kernel"].T))
+            state[f"{theirs}.bias"] = torch.tensor(tensors[f"{ours}.bias"])
+    return state
+
+
+def from_sb3(network: FlatNetwork, state: Mapping[str, Any]) -> Vector:
+    """The flat vector, a copy, of a policy's state; of DQN's the network that is trained."""
+    tensors = {}
+    for ours, (theirs, *_) in _places(network).items():
+        tensors[f"{ours}.kernel"] = np.asarray(state[f"{theirs}.weight"]).T
+        tensors[f"{ours}.bias"] = np.asarray(state[f"{theirs}.bias"])
+    return network.flatten(tensors)

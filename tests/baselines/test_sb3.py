@@ -1,0 +1,193 @@
+"""Stable-Baselines3 trains the workload's network with the workload's numbers, and tells all of it."""
+
+import msgspec
+import numpy as np
+import pytest
+
+pytest.importorskip("stable_baselines3", reason="stable-baselines3 is not installed (the extra sb3)")
+
+import torch
+from stable_baselines3.common.vec_env import DummyVecEnv
+
+from baselines import system
+from baselines.sb3 import translate, weights
+from baselines.workload import Workload
+from suites import catalogue
+from tianji.algorithms.dqn import epsilon
+from tianji.algorithms.networks import ActorCritic, QNetwork
+from tianji.algorithms.ppo import PPO
+from tianji.config import ConfigError
+from tianji.envs import describe
+
+NETWORKS = [ActorCritic(4, (64, 64), 2), QNetwork(4, (256, 256), 2)]
+
+
+class Memory:
+    """A recorder that keeps what it is told."""
+
+    def __init__(self):
+        self.first_steps, self.episodes, self.snapshots, self.processes, self.counters = [], [], [], [], {}
+
+    def first_step(self, *told):
+        self.first_steps.append(told)
+
+    def episode(self, *told):
+        self.episodes.append(told)
+
+    def snapshot(self, *told):
+        self.snapshots.append(told)
+
+    def process(self, *told):
+        self.processes.append(told)
+
+    def counter(self, name, value):
+        self.counters[name] = value
+
+
+def changed(name: str, **changes) -> Workload:
+    """A workload of the catalogue but for some keys; a table is changed within."""
+    data = msgspec.to_builtins(catalogue.load(name))
+    for key, value in changes.items():
+        data[key] = data[key] | value if isinstance(value, dict) else value
+    return msgspec.convert(data, Workload)
+
+
+@pytest.fixture
+def prepared(monkeypatch):
+    """Systems that are ready to train, stopped when the test ends."""
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    threads, started = torch.get_num_threads(), []
+
+    def start(workload, seed=5):
+        under_test, task, memory = system.get("sb3"), system.Task("sb3", workload, seed, (0,)), Memory()
+        started.append(under_test)
+        under_test.prepare(task, memory)
+        return under_test, task, memory
+
+    yield start
+    for under_test in started:
+        under_test.stop()
+    torch.set_num_threads(threads)
+
+
+@pytest.mark.parametrize("name", ["cartpole-ppo-zoo", "cartpole-dqn-zoo"])
+def test_a_workload_is_translated_to_plain_data(name):
+    found, task = system.get("sb3"), system.Task("sb3", catalogue.load(name), 0, (0, 1))
+    assert found.available() is None
+    assert msgspec.json.decode(msgspec.json.encode(found.settings(task))) == found.settings(task)
+    assert found.deviations(task)
+
+
+@pytest.mark.parametrize("network", NETWORKS, ids=lambda n: n.name)
+def test_weights_survive_the_way_there_and_back(network):
+    flat = network.initialise(3)
+    assert np.array_equal(weights.from_sb3(network, weights.to_sb3(network, flat)), flat)
+
+
+def test_ppo_starts_as_the_network_that_every_system_starts_as(prepared):
+    network, x = NETWORKS[0], np.random.default_rng(0).normal(size=(16, 4)).astype(np.float32)
+    under_test, _, _ = prepared(catalogue.load("cartpole-ppo-zoo"), seed=5)
+    policy, blocks = under_test._model.policy, network.views(network.initialise(5))
+    assert set(weights.to_sb3(network, network.initialise(5))) == set(policy.state_dict())
+    with torch.no_grad():
+        log_probabilities = policy.get_distribution(torch.tensor(x)).distribution.logits.numpy()
+        values = policy.predict_values(torch.tensor(x)).numpy()[:, 0]
+    logits = network.scores(blocks, x)
+    expected = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
+    np.testing.assert_allclose(log_probabilities, expected, atol=1e-6)
+    np.testing.assert_allclose(values, network.values(blocks, x), atol=1e-6)
+
+
+def test_dqn_and_its_target_start_as_the_network_that_every_system_starts_as(prepared):
+    network, x = NETWORKS[1], np.random.default_rng(0).normal(size=(16, 4)).astype(np.float32)
+    under_test, _, _ = prepared(catalogue.load("cartpole-dqn-zoo"), seed=5)
+    expected = network.scores(network.views(network.initialise(5)), x)
+    with torch.no_grad():
+        for theirs in (under_test._model.q_net, under_test._model.q_net_target):
+            np.testing.assert_allclose(theirs(torch.tensor(x)).numpy(), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize(("budget", "horizon"), [(100_000, 100_000), (100_000, 50_000), (30_000, 100_000)])
+def test_the_learning_rate_is_the_workloads_in_every_round(budget, horizon):
+    w = changed("cartpole-ppo-zoo", budget_steps=budget, horizon_steps=horizon)
+    ours = PPO(None, describe(w.env), w.for_ppo, w.horizon_steps, seed=0)
+    total = translate.total_steps(w)
+    theirs = translate.linear_from_round_start(w.for_ppo.learning_rate, w.round_steps, total, w.horizon_steps)
+    assert theirs(1.0) == w.for_ppo.learning_rate
+    for before in range(0, total, w.round_steps):
+        after = before + w.round_steps
+        assert theirs(1.0 - float(after) / float(total)) == ours.learning_rate(before)
+
+
+def test_a_ppo_run_does_and_tells_exactly_what_the_workload_says(prepared):
+    w = changed("cartpole-ppo-zoo", budget_steps=3000, snapshot_every_steps=700, ppo={"minibatch_size": 128, "epochs": 3})
+    under_test, task, memory = prepared(w)
+    under_test.train(task, memory)
+    # 11 whole rounds of 256 steps; a snapshot in each that passes a multiple of 700, and one at the end.
+    assert [steps for _, steps, _, _ in memory.snapshots] == [0, 768, 1536, 2304, 2816]
+    assert [version for _, _, version, _ in memory.snapshots] == [0, 18, 36, 54, 66]
+    assert memory.counters == {"learner_steps": 2816.0, "learner_optimizer_steps": 66.0}
+    assert np.array_equal(memory.snapshots[0][3], NETWORKS[0].initialise(5))
+    assert not np.array_equal(memory.snapshots[1][3], memory.snapshots[2][3])
+    ours = PPO(None, describe(w.env), w.for_ppo, w.horizon_steps, seed=0)
+    (group,) = under_test._model.policy.optimizer.param_groups
+    assert group["lr"] == ours.learning_rate(2816 - 256)
+    assert (group["eps"], under_test._model.clip_range(0.5)) == (1e-5, 0.2)
+
+    ((start,),) = memory.first_steps
+    stamps = [at for at, *_ in memory.snapshots]
+    assert start <= stamps[0] < stamps[1] < stamps[2]
+    assert len(memory.episodes) > 20
+    assert all(value == length for _, value, length, _ in memory.episodes)
+    # Episodes are told as they end: what has ended by a step is no more than was stepped, and little is still under way.
+    ended = sum(length for _, _, length, _ in memory.episodes)
+    assert memory.episodes[-1][3] - 8 * 500 < ended <= memory.episodes[-1][3] <= 2816
+    assert [steps for *_, steps in memory.episodes] == sorted(steps for *_, steps in memory.episodes)
+    ((role, busy, wait, cpu_s, peak),) = memory.processes
+    assert (role, wait) == ("driver", {})
+    assert 0 < busy["sample"] + busy["update"] < (stamps[-1] - start) / 1e9
+    assert min(busy["sample"], busy["update"], cpu_s) > 0
+    assert peak > 2**26
+
+
+def test_a_dqn_run_does_and_tells_exactly_what_the_workload_says(prepared):
+    w = changed("cartpole-dqn-zoo", budget_steps=2000, dqn={"updates": 16, "learning_starts": 512, "epsilon_steps": 1500})
+    under_test, task, memory = prepared(w)
+    under_test.train(task, memory)
+    # 7 whole rounds of 256 steps; the first to train is the second, after which there are 512 steps.
+    assert [steps for _, steps, _, _ in memory.snapshots] == [256 * i for i in range(8)]
+    assert [version for _, _, version, _ in memory.snapshots] == [0, 0, 16, 32, 48, 64, 80, 96]
+    assert memory.counters == {"learner_steps": 1792.0, "learner_optimizer_steps": 96.0}
+    assert np.array_equal(memory.snapshots[1][3], NETWORKS[1].initialise(5))
+    assert sum(length for _, _, length, _ in memory.episodes) == memory.episodes[-1][3]
+    model = under_test._model
+    assert model.exploration_rate == pytest.approx(epsilon(w.for_dqn, 1792)) == 0.04
+    for steps in (1, 700, 1499):
+        assert model.exploration_schedule(1 - steps / 1792) == pytest.approx(epsilon(w.for_dqn, steps))
+    # The last copy was made while sampling, before the last round of updates: the target is the policy before it.
+    state = model.policy.state_dict()
+    target = {name.replace("q_net_target.", "q_net.", 1): value for name, value in state.items() if "target" in name}
+    assert np.array_equal(weights.from_sb3(NETWORKS[1], target), memory.snapshots[-2][3])
+
+
+def test_a_run_ends_after_the_round_in_which_its_seconds_are_spent(prepared):
+    under_test, task, memory = prepared(changed("cartpole-ppo-zoo", budget_seconds=1e-9))
+    under_test.train(task, memory)
+    assert [(steps, version) for _, steps, version, _ in memory.snapshots] == [(0, 0), (256, 20)]
+    assert memory.counters == {"learner_steps": 256.0, "learner_optimizer_steps": 20.0}
+    assert all(steps <= 256 for *_, steps in memory.episodes)
+
+
+def test_what_cannot_be_matched_is_said_or_refused():
+    several = changed("cartpole-dqn-zoo", environments=4, dqn={"huber_delta": 2.0, "target_every_steps": 1000})
+    assert len(translate.deviations(several)) == 4
+    with pytest.raises(ConfigError, match="multiple of the 3 environments"):
+        translate.settings(changed("cartpole-dqn-zoo", environments=3), 0)
+    with pytest.raises(ConfigError, match="less than one round"):
+        translate.settings(changed("cartpole-ppo-zoo", budget_steps=255), 0)
+
+
+def test_environments_are_in_one_process(prepared):
+    under_test, _, _ = prepared(catalogue.load("cartpole-ppo-zoo"))
+    assert type(under_test._environments) is DummyVecEnv
+    assert under_test._environments.num_envs == 8
