@@ -13,9 +13,10 @@ from baselines import system
 from baselines.sb3 import translate, weights
 from baselines.workload import Workload
 from suites import catalogue
-from tianji.algorithms.dqn import epsilon
+from tianji.algorithms import dqn_torch, ppo_torch
+from tianji.algorithms.dqn import Regression, epsilon
 from tianji.algorithms.networks import ActorCritic, QNetwork
-from tianji.algorithms.ppo import PPO
+from tianji.algorithms.ppo import PPO, Rollouts
 from tianji.config import ConfigError
 from tianji.envs import describe
 
@@ -168,6 +169,59 @@ def test_a_dqn_run_does_and_tells_exactly_what_the_workload_says(prepared):
     state = model.policy.state_dict()
     target = {name.replace("q_net_target.", "q_net.", 1): value for name, value in state.items() if "target" in name}
     assert np.array_equal(weights.from_sb3(NETWORKS[1], target), memory.snapshots[-2][3])
+
+
+def test_a_ppo_round_on_its_rollout_gives_the_weights_that_our_loss_gives(prepared, monkeypatch):
+    w, network = changed("cartpole-ppo-zoo", budget_steps=256), NETWORKS[0]
+    under_test, task, memory = prepared(w)
+    buffer, kept = under_test._model.rollout_buffer, {}
+    get = buffer.get
+
+    def keep(batch_size):
+        if not kept:
+            # Before `get` lays the buffer out anew, in place.
+            names = ("observations", "actions", "log_probs", "advantages", "returns")
+            kept.update({name: getattr(buffer, name).reshape(256, -1).copy() for name in names})
+        return get(batch_size)
+
+    monkeypatch.setattr(buffer, "get", keep)
+    under_test.train(task, memory)
+    a = kept["advantages"][:, 0]
+    batch = Rollouts(
+        kept["observations"],
+        kept["actions"][:, 0].astype(np.int64),
+        kept["log_probs"][:, 0],
+        # The one deviation: N - 1.
+        (a - a.mean()) / (a.std(ddof=1) + np.float32(1e-8)),
+        kept["returns"][:, 0],
+    )
+    ours = ppo_torch.TorchKernel(network, w.for_ppo, network.initialise(5))
+    for _ in range(w.for_ppo.epochs):
+        ours.step(batch, w.for_ppo.learning_rate)
+    assert np.abs(ours.weights() - network.initialise(5)).max() > 0.01
+    np.testing.assert_allclose(memory.snapshots[-1][3], ours.weights(), atol=2e-6)
+
+
+def test_a_dqn_round_on_its_draws_gives_the_weights_that_our_loss_gives(prepared, monkeypatch):
+    w, network = changed("cartpole-dqn-zoo", budget_steps=256, dqn={"updates": 16, "learning_starts": 256}), NETWORKS[1]
+    under_test, task, memory = prepared(w)
+    buffer, drawn = under_test._model.replay_buffer, []
+    sample = buffer.sample
+
+    def keep(*arguments, **named):
+        drawn.append(sample(*arguments, **named))
+        return drawn[-1]
+
+    monkeypatch.setattr(buffer, "sample", keep)
+    under_test.train(task, memory)
+    assert len(drawn) == 16
+    ours = dqn_torch.TorchKernel(network, w.for_dqn, network.initialise(5))
+    for draw in drawn:
+        best = ours.target_values(draw.next_observations.numpy()).max(axis=1)
+        target = draw.rewards.numpy()[:, 0] + (1 - draw.dones.numpy()[:, 0]) * np.float32(w.for_dqn.gamma) * best
+        ours.step(Regression(draw.observations.numpy(), draw.actions.numpy()[:, 0], target), w.for_dqn.learning_rate)
+    assert np.abs(ours.weights() - network.initialise(5)).max() > 0.01
+    np.testing.assert_allclose(memory.snapshots[-1][3], ours.weights(), atol=2e-6)
 
 
 def test_a_run_ends_after_the_round_in_which_its_seconds_are_spent(prepared):
