@@ -6,12 +6,15 @@ import importlib.util
 import os
 import resource
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from baselines.sb3 import translate
 from baselines.system import Recorder, System, Task
 from tianji.algorithms import networks
 from tianji.envs import describe
+
+if TYPE_CHECKING:
+    from baselines.certificate import Evidence, Frozen
 
 
 class StableBaselines3(System):
@@ -34,7 +37,19 @@ class StableBaselines3(System):
     def settings(self, task: Task) -> dict[str, Any]:
         return translate.settings(task.workload, task.seed)
 
+    def certify(self, frozen: Frozen) -> Evidence:
+        from baselines.sb3 import evidence
+
+        self._build(Task(self.name, frozen.workload, 0, (0,)))
+        try:
+            return evidence.collect(frozen, self._model)
+        finally:
+            self.stop()
+
     def prepare(self, task: Task, recorder: Recorder) -> None:
+        self._build(task)
+
+    def _build(self, task: Task) -> None:
         # One thread, as in every system: these matrices are too small for a thread pool to pay.
         os.environ["OMP_NUM_THREADS"] = "1"
         import stable_baselines3

@@ -9,7 +9,7 @@ from suites import catalogue
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 WORKLOADS = [catalogue.load(name) for name in catalogue.names()]
-EXPLAINED = {("rllib", "ppo", "advantages")}
+EXPLAINED = {("rllib", "ppo", "advantages"), ("sb3", "ppo", "advantages")}
 """Differences that stand among a system's deviations."""
 
 

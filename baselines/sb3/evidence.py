@@ -1,0 +1,94 @@
+"""What Stable-Baselines3's own buffers, losses and optimizer compute from the certificate's frozen data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from baselines.certificate import Evidence, Frozen, batch_of
+from baselines.sb3 import weights
+from tianji.algorithms.networks import FlatNetwork, Vector
+
+
+def collect(frozen: Frozen, model: Any) -> Evidence:
+    """Evidence of a model that was set up for the workload: one call of its `train` on the frozen batch."""
+    state = weights.to_sb3(frozen.network, frozen.weights)
+    if frozen.workload.algo == "dqn":
+        targets = weights.to_sb3(frozen.network, frozen.target_weights)
+        state |= {name: value for name, value in targets.items() if name.startswith("q_net_target")}
+    model.policy.load_state_dict(state)
+    return _ppo(frozen, model) if frozen.workload.algo == "ppo" else _dqn(frozen, model)
+
+
+def _ppo(frozen: Frozen, model: Any) -> Evidence:
+    chunk, buffer = frozen.chunk, model.rollout_buffer
+    t_max, b_max = chunk["action"].shape
+
+    def values(observation: Any) -> torch.Tensor:
+        with torch.no_grad():
+            predicted: torch.Tensor = model.policy.predict_values(torch.as_tensor(np.ascontiguousarray(observation)))
+        return predicted.flatten()
+
+    finals = iter(values(chunk["final_observation"]).numpy())
+    starts = np.ones(b_max, np.float32)
+    buffer.reset()
+    for t in range(t_max):
+        # As its collect_rollouts does: a truncated step's reward is bootstrapped, and any end is an episode's start.
+        reward = chunk["reward"][t].copy()
+        for b in np.flatnonzero(chunk["truncated"][t]):
+            reward[b] += model.gamma * next(finals)
+        log_probability = torch.as_tensor(chunk["log_probability"][t].copy())
+        observation = chunk["observation"][t]
+        buffer.add(observation, chunk["action"][t][:, None], reward, starts, values(observation), log_probability)
+        starts = (chunk["terminated"][t] | chunk["truncated"][t]).astype(np.float32)
+    buffer.compute_returns_and_advantage(last_values=values(chunk["observation"][t_max]), dones=starts)
+    advantages = torch.as_tensor(buffer.advantages.reshape(-1))
+    evidence = {
+        "targets": buffer.returns.reshape(-1).copy(),
+        "advantages": ((advantages - advantages.mean()) / (advantages.std() + 1e-8)).numpy(),
+    }
+    # The frozen batch has advantages of its own, normalised already: train on it as it stands.
+    rows = batch_of(frozen)
+    buffer.advantages[:] = rows["advantage"].reshape(t_max, b_max)
+    buffer.returns[:] = rows["value_target"].reshape(t_max, b_max)
+    model.normalize_advantage = False
+    model.n_epochs = 1
+    model.ep_info_buffer = model.ep_success_buffer = None
+    return evidence | _one_step(frozen.network, model, model.train, "train/loss", frozen.workload.for_ppo.learning_rate)
+
+
+def _dqn(frozen: Frozen, model: Any) -> Evidence:
+    from stable_baselines3.common.type_aliases import ReplayBufferSamples
+
+    rows = frozen.transitions
+    columns = (rows["action"], rows["terminated"].astype(np.float32), rows["reward"])
+    action, done, reward = (torch.as_tensor(column.copy())[:, None] for column in columns)
+    following = torch.as_tensor(rows["next_observation"].copy())
+    with torch.no_grad():
+        best = model.q_net_target(following).max(dim=1).values.numpy()
+    samples = ReplayBufferSamples(torch.as_tensor(rows["observation"].copy()), action, following, done, reward)
+    model.replay_buffer.sample = lambda *_, **__: samples
+    size = len(rows["action"])
+    targets = rows["reward"] + np.where(rows["terminated"], 0, model.gamma * best)
+    rate = frozen.workload.for_dqn.learning_rate
+    return {"targets": targets} | _one_step(
+        frozen.network, model, lambda: model.train(gradient_steps=1, batch_size=size), "train/loss", rate
+    )
+
+
+def _one_step(network: FlatNetwork, model: Any, train: Any, loss_name: str, learning_rate: float) -> Evidence:
+    """Let it train once; the gradient stays where torch put it, clipped."""
+    model.lr_schedule = lambda _: learning_rate
+    train()
+    gradients = {
+        name: (torch.zeros_like(parameter) if parameter.grad is None else parameter.grad)
+        for name, parameter in model.policy.named_parameters()
+    }
+    after: Vector = weights.from_sb3(network, model.policy.state_dict())
+    return {
+        "loss": np.array([model.logger.name_to_value[loss_name]]),
+        "gradient": weights.from_sb3(network, gradients),
+        "weights": after,
+    }
