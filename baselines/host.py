@@ -1,7 +1,7 @@
 """The process in which one run of one system takes place: `python -m baselines.host DIRECTORY PARENT`.
 
-The runner starts it with a `task.json` in the directory. It keeps to the cores that the task names, dies with the
-runner, and leaves `events.jsonl` and `snapshots/`. Exit status 0: the run was measured; 1: it failed, and the last
+The runner's keeper starts it with a `task.json` in the directory. It keeps to the cores that the task names, dies with
+its parent, and leaves `events.jsonl` and `snapshots/`. Exit status 0: the run was measured; 1: it failed, and the last
 line of its output says why.
 """
 
@@ -24,7 +24,7 @@ from tianji.launch.process import die_with_parent, name_process
 def main(directory: Path, parent: int) -> int:
     """Run the task of a directory."""
     die_with_parent(parent)
-    # The runner decides what an interrupt means, and tells us by SIGTERM.
+    # The runner decides what an interrupt means; we hear of it by SIGTERM.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     task = msgspec.json.decode((directory / "task.json").read_bytes(), type=system.Task)

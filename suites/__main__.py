@@ -19,7 +19,6 @@ from suites.certify import certify
 from suites.cli import DONE, FAILED, ConfigError, OneLineParser
 from suites.cli import run as run_command
 from suites.convergence import sweep as convergence
-from tianji.launch.process import adopt_orphans
 
 SUITES: dict[str, ModuleType] = {convergence.NAME: convergence}
 
@@ -85,7 +84,6 @@ def run(options: Any) -> int:
     """Run a session; exit status 1 when a cell failed."""
     wanted = make_plan(options)
     begun = runner.open_session(options.out, wanted, options.resume)
-    adopt_orphans()
     try:
         certify(begun, options.out)
         manifests = runner.run(begun, options.out)
