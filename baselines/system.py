@@ -33,6 +33,7 @@ BUILT_IN = {
     "tianji": "baselines.tianji:TianJi",
     "rllib": "baselines.rllib.adapter:RLlib",
     "sb3": "baselines.sb3.system:StableBaselines3",
+    "xingtian": "baselines.xingtian.system:XingTian",
 }
 
 

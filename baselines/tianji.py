@@ -39,7 +39,7 @@ class SameCode(System):
         return samecode.evidence(frozen)
 
     def train(self, task: Task, recorder: Recorder) -> None:
-        train(self.config(task), _Listener(recorder))
+        train(self.config(task), Listener(recorder))
 
     def _config(self, task: Task, *, actors: int, buffer: bool, chunk_slots: int) -> TrainConfig:
         w = task.workload
@@ -82,12 +82,15 @@ class TianJi(SameCode):
     title = "TianJi"
 
     def config(self, task: Task) -> TrainConfig:
-        # As many actors as cores, if the environments divide among them: while actors sample, the learner waits.
-        actors = max(n for n in range(1, len(task.cores) + 1) if task.workload.environments % n == 0)
-        return self._config(task, actors=actors, buffer=True, chunk_slots=2)
+        return self._config(task, actors=actors_for(task), buffer=True, chunk_slots=2)
 
 
-class _Listener:
+def actors_for(task: Task) -> int:
+    """As many actors as cores, if the environments divide among them: while actors sample, an on-policy learner waits."""
+    return max(n for n in range(1, len(task.cores) + 1) if task.workload.environments % n == 0)
+
+
+class Listener:
     """Passes on what the roles report."""
 
     def __init__(self, recorder: Recorder) -> None:
@@ -96,7 +99,7 @@ class _Listener:
 
     def __call__(self, message: FromRole) -> None:
         match message:
-            case Started(role=role, at_ns=at) if role.startswith("actor"):
+            case Started(role=role, at_ns=at) if role.startswith(("actor", "explorer")):
                 self.recorder.first_step(at)
             case Episodes(role=role, episodes=episodes):
                 others = sum(steps for name, steps in self._steps.items() if name != role)

@@ -84,7 +84,13 @@ class ChunkLayout:
 
 
 def rollout_layout(
-    steps: int, environments: int, observation_shape: tuple[int, ...], observation_dtype: str, *, behaviour: bool
+    steps: int,
+    environments: int,
+    observation_shape: tuple[int, ...],
+    observation_dtype: str,
+    *,
+    behaviour: bool,
+    assessed: bool = False,
 ) -> ChunkLayout:
     """Layout of T x B transitions of one producer.
 
@@ -100,6 +106,8 @@ def rollout_layout(
         of one observation, as the environment gives it: uint8 stays uint8.
     behaviour
         whether the log-probability of each action under the behaviour policy is kept (PPO).
+    assessed
+        whether the producer computes advantages and value targets itself.
     """
     t, b = steps, environments
     fields = [
@@ -111,5 +119,7 @@ def rollout_layout(
     ]
     if behaviour:
         fields.append(Field("log_probability", "<f4", (t, b)))
+    if assessed:
+        fields += [Field("advantage", "<f4", (t, b)), Field("value_target", "<f4", (t, b))]
     fields.append(Field("final_observation", observation_dtype, (t * b, *observation_shape)))
     return ChunkLayout(fields)

@@ -50,12 +50,13 @@ def build(config: TrainConfig, base_uri: str) -> Topology:
     return Topology(tuple(roles), f"{base_uri}/chunks", f"{base_uri}/batches", f"{base_uri}/weights")
 
 
-def chunk_layout(config: TrainConfig, describe: EnvDescription) -> ChunkLayout:
-    """The layout that every role of this run agrees on."""
+def chunk_layout(config: TrainConfig, describe: EnvDescription, *, assessed: bool = False) -> ChunkLayout:
+    """The layout that every role of this run agrees on; see `tianji.layout.rollout_layout` for `assessed`."""
     return rollout_layout(
         config.fragment_steps,
         config.envs_per_actor,
         describe.observation_shape,
         describe.observation_dtype,
         behaviour=config.algo == "ppo",
+        assessed=assessed,
     )

@@ -6,7 +6,7 @@ derived by hand for multilayer perceptrons on a CPU (`tianji.algorithms.ppo_nump
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from typing import Any, Protocol
@@ -110,7 +110,10 @@ class PPO:
         int
             optimizer steps done.
         """
-        batch = self.prepare(chunks)
+        return self.train(self.prepare(chunks), steps)
+
+    def train(self, batch: Rollouts, steps: int) -> int:
+        """Train on a batch that is ready for the loss, and return the optimizer steps done; `steps` as for `update`."""
         rate = self.learning_rate(steps)
         done = 0
         for minibatch in self.minibatches(batch):
@@ -119,34 +122,8 @@ class PPO:
         return done
 
     def prepare(self, chunks: Sequence[dict[str, NDArray[Any]]]) -> Rollouts:
-        """Advantages and value targets under the kernel's weights, of chunks that lie side by side in time.
-
-        Rows come in order of (step, environment) over all chunks, so the batch is the same, to the bit, however the
-        environments were dealt out to actors.
-        """
-        t = chunks[0]["action"].shape[0]
-
-        def beside(name: str) -> NDArray[Any]:
-            return chunks[0][name] if len(chunks) == 1 else np.concatenate([chunk[name] for chunk in chunks], axis=1)
-
-        action, terminated, truncated = beside("action"), beside("terminated"), beside("truncated")
-        b = action.shape[1]
-        features = self.describe.encode(beside("observation").reshape((t + 1) * b, *self.describe.observation_shape))
-        values = self.kernel.values(features).reshape(t + 1, b)
-        value, next_value = values[:-1], values[1:]
-        if truncated.any():
-            next_value = next_value.copy()
-            next_value[truncated] = self.kernel.values(self.describe.encode(final_observations(chunks)))
-        advantage = generalised_advantages(
-            beside("reward"), value, next_value, terminated, truncated, self.config.gamma, self.config.gae_lambda
-        )
-        return Rollouts(
-            features[: t * b],
-            action.reshape(-1),
-            beside("log_probability").reshape(-1),
-            advantage.reshape(-1),
-            (advantage + value).reshape(-1),
-        )
+        """The batch of a round's chunks, assessed under the kernel's weights."""
+        return assess(chunks, self.kernel.values, self.describe, self.config)
 
     def minibatches(self, batch: Rollouts) -> Iterator[Rollouts]:
         """Every transition once an epoch, in a fresh random order; a last short minibatch is kept.
@@ -161,6 +138,57 @@ class PPO:
             order = self._rng.permutation(len(batch))
             for start in range(0, len(batch), size):
                 yield finish(batch.take(order[start : start + size]))
+
+
+def assess(
+    chunks: Sequence[dict[str, NDArray[Any]]],
+    values_of: Callable[[NDArray[np.float32]], NDArray[np.float32]],
+    describe: EnvDescription,
+    config: PPOConfig,
+) -> Rollouts:
+    """Advantages and value targets of chunks that lie side by side in time.
+
+    Rows come in order of (step, environment) over all chunks, so the batch is the same, to the bit, however the
+    environments were dealt out to actors.
+
+    Parameters
+    ----------
+    values_of
+        from features [N, F] to state values [N].
+    """
+    action, terminated, truncated = (_beside(chunks, name) for name in ("action", "terminated", "truncated"))
+    t, b = action.shape
+    features = describe.encode(_beside(chunks, "observation").reshape((t + 1) * b, *describe.observation_shape))
+    values = values_of(features).reshape(t + 1, b)
+    value, next_value = values[:-1], values[1:]
+    if truncated.any():
+        next_value = next_value.copy()
+        next_value[truncated] = values_of(describe.encode(final_observations(chunks)))
+    advantage = generalised_advantages(
+        _beside(chunks, "reward"), value, next_value, terminated, truncated, config.gamma, config.gae_lambda
+    )
+    return Rollouts(
+        features[: t * b],
+        action.reshape(-1),
+        _beside(chunks, "log_probability").reshape(-1),
+        advantage.reshape(-1),
+        (advantage + value).reshape(-1),
+    )
+
+
+def collate(chunks: Sequence[dict[str, NDArray[Any]]], describe: EnvDescription) -> Rollouts:
+    """The batch of chunks that their producers have assessed (fields `advantage`, `value_target`); rows as in `assess`."""
+    observation = _beside([{"observation": chunk["observation"][:-1]} for chunk in chunks], "observation")
+    t, b = observation.shape[:2]
+    return Rollouts(
+        describe.encode(observation.reshape(t * b, *describe.observation_shape)),
+        *(_beside(chunks, name).reshape(-1) for name in ("action", "log_probability", "advantage", "value_target")),
+    )
+
+
+def _beside(chunks: Sequence[dict[str, NDArray[Any]]], name: str) -> NDArray[Any]:
+    """One field of all chunks, [T, B of all]."""
+    return chunks[0][name] if len(chunks) == 1 else np.concatenate([chunk[name] for chunk in chunks], axis=1)
 
 
 def normalise(batch: Rollouts) -> Rollouts:

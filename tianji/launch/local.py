@@ -11,8 +11,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 
 import msgspec
 import zmq
@@ -59,15 +59,7 @@ def run(
         passed on after the roles have been asked to stop and have told what they did.
     """
     with ExitStack() as stack:
-        directory = tempfile.mkdtemp(prefix="tianji-", dir=_short_temporary_directory())
-        stack.callback(shutil.rmtree, directory, ignore_errors=True)
-        context: zmq.Context[zmq.Socket[bytes]] = stack.enter_context(zmq.Context())
-        control = stack.enter_context(context.socket(zmq.ROUTER))
-        control.setsockopt(zmq.LINGER, 0)
-        control.setsockopt(zmq.RCVHWM, 0)
-        control_uri = f"ipc://{directory}/control"
-        control.bind(control_uri)
-
+        control, base_uri = stack.enter_context(control_socket())
         layout = chunk_layout(config, describe)
         parameters = networks.build(config.network, describe.features, describe.actions).size
         arena_bytes = Arena.size_bytes(config.chunk_slots, layout.capacity_bytes)
@@ -78,7 +70,7 @@ def run(
         for fd in inherited:
             stack.callback(os.close, fd)
 
-        topology = build(config, f"ipc://{directory}")
+        topology = build(config, base_uri)
         supervisor = Supervisor(control, on_message)
         stack.callback(supervisor.end)
         for spec in topology.roles:
@@ -87,15 +79,30 @@ def run(
                 config=config,
                 describe=describe,
                 topology=topology,
-                control_uri=control_uri,
+                control_uri=f"{base_uri}/control",
                 parent=os.getpid(),
                 arena_fds=tuple(arena_fds),
                 weights_fd=weights_fd,
                 bell_fds=tuple(bell_fds),
                 parameters=parameters,
             )
-            supervisor.spawn(spec.name, msgspec.json.encode(assignment), inherited)
+            command = ["tianji.worlds.real", f"tj-{spec.name}"]
+            supervisor.spawn(spec.name, command, msgspec.json.encode(assignment), inherited)
         supervisor.supervise(config.stop_seconds)
+
+
+@contextmanager
+def control_socket() -> Iterator[tuple[zmq.Socket[bytes], str]]:
+    """The socket at BASE/control that roles report to, and BASE: `ipc://` and a private directory, for other sockets."""
+    with ExitStack() as stack:
+        directory = tempfile.mkdtemp(prefix="tianji-", dir=_short_temporary_directory())
+        stack.callback(shutil.rmtree, directory, ignore_errors=True)
+        context: zmq.Context[zmq.Socket[bytes]] = stack.enter_context(zmq.Context())
+        control = stack.enter_context(context.socket(zmq.ROUTER))
+        control.setsockopt(zmq.LINGER, 0)
+        control.setsockopt(zmq.RCVHWM, 0)
+        control.bind(f"ipc://{directory}/control")
+        yield control, f"ipc://{directory}"
 
 
 def _short_temporary_directory() -> str | None:
@@ -116,10 +123,10 @@ class Supervisor:
         self._stopping: str | None = None
         self._begun_at: float | None = None
 
-    def spawn(self, name: str, assignment: bytes, fds: tuple[int, ...]) -> None:
-        """Start one role's process."""
+    def spawn(self, name: str, command: Sequence[str], assignment: bytes, fds: tuple[int, ...]) -> None:
+        """Start one role's process: `python -m COMMAND` with the assignment on its standard input, inheriting `fds`."""
         process = subprocess.Popen(
-            [sys.executable, "-m", "tianji.worlds.real", f"tj-{name}"],
+            [sys.executable, "-m", *command],
             stdin=subprocess.PIPE,
             stdout=2,  # Whatever a library prints goes to our stderr; sys.stderr may be no file at all (a notebook).
             pass_fds=fds,

@@ -1,0 +1,112 @@
+"""An explorer: waits for what its algorithm needs, steps its environments for one fragment, pushes it, and again.
+
+Sending and receiving run in the background (`Mail`); this thread steps environments. On policy it assesses its own
+fragment (generalised advantages) under the weights it played with.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+
+from baselines.xingtian.assignment import Assignment
+from baselines.xingtian.mail import Mail
+from baselines.xingtian.messages import Notice, decode_notice
+from tianji.algorithms import ppo
+from tianji.algorithms.networks import ActorCritic
+from tianji.messages import ChunkHeader, Episodes, FromRole, SlotRef, Started, Stop
+from tianji.roles.actor import Rollout
+from tianji.worlds.workers import Sampler, Views, chunk_views
+
+
+class Explorer:
+    """One explorer's state and its loop."""
+
+    def __init__(self, assignment: Assignment) -> None:
+        a, self._clock = assignment, time.monotonic_ns
+        self.assignment = a
+        self._layout_id = a.layout.id
+        self._body = chunk_views(a.layout, a.map_arenas())
+        self._store = a.map_store()
+        self._sampler = Sampler(a.config, a.describe, a.layout, self._body, a.index, self._clock)
+        self._network = self._sampler.network
+        self._blocks = self._network.views(self._sampler.weights())
+        self.account = self._sampler.account
+        self._free = deque(SlotRef(a.index, slot) for slot in range(a.config.chunk_slots))
+        self._announced = -1
+        """Version of the latest notice."""
+        self._version = -1
+        """Version that was played last."""
+        self._fragments = 0
+
+    def run(self, hello: FromRole) -> None:
+        """Explore until the launcher says stop."""
+        a = self.assignment
+        with Mail(self.account, a.control_uri, a.explorer_uri(a.index), a.upward_uri, decode_notice) as mail:
+            if mail.begin(hello):
+                self._explore(mail)
+            counters = {"samples_produced": float(self._sampler.steps), "chunks_produced": float(self._fragments)}
+            mail.finish(lambda: self.account.report(a.name, counters))
+        self._sampler.close()
+
+    def _lacks(self) -> str | None:
+        """What must come before the next fragment."""
+        if self._announced < 0 or (self.assignment.config.on_policy and self._announced <= self._version):
+            return "weights"
+        return None if self._free else "credit"
+
+    def _explore(self, mail: Mail) -> None:
+        a = self.assignment
+        while True:
+            # Everything that has come is heard before a fragment begins; only what is needed is waited for.
+            while (notice := self._next(mail)) is not None:
+                if isinstance(notice, Stop):
+                    return
+                self._announced = max(self._announced, notice.version)
+                self._free.extend(slot for slot in notice.slots if slot.arena == a.index)
+            if not self._fragments:
+                mail.tell(Started(a.name, self._clock()))
+            mail.push(self._fragment())
+            if finished := self._sampler.take_finished():
+                mail.tell(Episodes(a.name, self._sampler.steps, self._clock(), finished))
+
+    def _next(self, mail: Mail) -> Notice | Stop | None:
+        """What has come, or what must come; None when a fragment can begin."""
+        item: Notice | Stop | None = mail.glance()
+        if item is None and (lack := self._lacks()):
+            item = mail.take(lack)
+        return item
+
+    def _fragment(self) -> ChunkHeader:
+        """Step the environments under the latest weights."""
+        before = self._clock()
+        # Straight from the store, where they stand once for all explorers, into the network.
+        version = self._store.read(self._sampler.weights())
+        assert version is not None
+        self._version = version
+        self.account.busy_ns["serialise"] += self._clock() - before
+        done = self._sampler.run(Rollout(self._free.popleft()))
+        if self.assignment.config.on_policy:
+            self._assess(self._body(done.slot))
+        header = ChunkHeader(
+            producer=self.assignment.index,
+            sequence=self._fragments,
+            version=version,
+            layout=self._layout_id,
+            count=done.count,
+            ragged_rows=done.ragged_rows,
+            size_bytes=done.size_bytes,
+            slot=done.slot,
+        )
+        self._fragments += 1
+        return header
+
+    def _assess(self, views: Views) -> None:
+        """Advantages and value targets, by the value network that was played with: counted as inference."""
+        network, before = self._network, self._clock()
+        assert isinstance(network, ActorCritic)
+        config, describe = self.assignment.config, self.assignment.describe
+        batch = ppo.assess([views], lambda features: network.values(self._blocks, features), describe, config.ppo)
+        for name, column in (("advantage", batch.advantage), ("value_target", batch.value_target)):
+            views[name][...] = column.reshape(views[name].shape)
+        self.account.busy_ns["infer"] += self._clock() - before

@@ -1,0 +1,131 @@
+"""The learner: waits for a fragment of every explorer, trains, and has everybody told of the new weights.
+
+Receiving and sending run in the background (`Mail`); this thread trains. Replay (DQN) is in this process.
+"""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+
+from baselines.xingtian.assignment import Assignment
+from baselines.xingtian.mail import Mail
+from baselines.xingtian.messages import Notice, address, decode_header
+from tianji.algorithms import ppo
+from tianji.balance import SequenceLedger, StalenessLedger
+from tianji.messages import ChunkHeader, Done, FromRole, ProtocolError, SlotRef, Snapshot, Stop
+from tianji.worlds.workers import Trainer, chunk_views
+
+
+class Learner:
+    """The learner's state and its loop.
+
+    Limits are those of TianJi's learner: no round is begun that would exceed the budget of steps, and the policy is
+    handed out before the first update, after each round that passes a multiple of `snapshot_every_steps`, and last.
+    """
+
+    def __init__(self, assignment: Assignment) -> None:
+        a, self._clock = assignment, time.monotonic_ns
+        self.assignment = a
+        self._layout_id = a.layout.id
+        self._body = chunk_views(a.layout, a.map_arenas())
+        self._store = a.map_store()
+        trainer = Trainer(a.config, a.describe, self._body, self._clock)
+        self._algorithm, self.account = trainer.algorithm, trainer.account
+        self._everybody = address(range(a.config.actors))
+        self._pending: list[ChunkHeader] = []
+        self._version = self._steps = 0
+        self._snapshot_version = -1
+        self._sequences = SequenceLedger()
+        # There is no staleness rule in this discipline: lags are only counted. The barrier makes them 0 on policy.
+        self._staleness = StalenessLedger(None)
+
+    def run(self, hello: FromRole) -> None:
+        """Train until the budget is used or the launcher says stop."""
+        a = self.assignment
+        with Mail(self.account, a.control_uri, a.learner_uri, a.downward_uri, decode_header) as mail:
+            if mail.begin(hello):
+                self._train(mail)
+                if self._snapshot_version != self._version:
+                    self._snapshot(mail)
+            mail.finish(lambda: self.account.report(a.name, self._counters()))
+
+    def _train(self, mail: Mail) -> None:
+        self._publish(mail, [])
+        self._snapshot(mail)
+        config = self.assignment.config
+        done = False
+        while not done:
+            if (chunks := self._round(mail)) is None:
+                return
+            samples = sum(chunk.count for chunk in chunks)
+            before, optimizer_steps = self._steps, self._update(chunks)
+            self._steps += samples
+            self._version += optimizer_steps
+            done = self._steps + samples > config.stop_steps
+            if not done:  # Otherwise this would start fragments that nobody trains on.
+                self._publish(mail, [chunk.slot for chunk in chunks], weights=optimizer_steps > 0)
+            if done or before // config.snapshot_every_steps != self._steps // config.snapshot_every_steps:
+                self._snapshot(mail)
+        mail.tell(Done("steps"))
+        while not isinstance(mail.take("stop"), Stop):
+            pass  # Fragments that were under way: nobody trains on them any more.
+
+    def _round(self, mail: Mail) -> list[ChunkHeader] | None:
+        """As many fragments as there are explorers; None when there will be no more.
+
+        On policy these are one of each: nobody begins another before weights have come from this round.
+        """
+        count = self.assignment.config.actors
+        while len(self._pending) < count:
+            item = mail.take("barrier" if self._pending else "samples")
+            if isinstance(item, Stop):
+                return None
+            self._take_in(item)
+        # Order of arrival is chance; order of producer is not. The sum over a batch then is the same in every run.
+        chunks = sorted(self._pending[:count], key=lambda chunk: (chunk.producer, chunk.sequence))
+        del self._pending[:count]
+        return chunks
+
+    def _take_in(self, chunk: ChunkHeader) -> None:
+        if chunk.layout != self._layout_id:
+            raise ProtocolError(f"fragment of explorer {chunk.producer} has layout {chunk.layout}, not {self._layout_id}")
+        self._sequences.see(chunk.producer, chunk.sequence)
+        self._staleness.admit(self._version, chunk.version, chunk.count)
+        self._pending.append(chunk)
+
+    def _update(self, chunks: list[ChunkHeader]) -> int:
+        """Train on one round; the optimizer steps done."""
+        start, algorithm = self._clock(), self._algorithm
+        views = [self._body(chunk.slot) for chunk in chunks]
+        if isinstance(algorithm, ppo.PPO):
+            done = algorithm.train(ppo.collate(views, self.assignment.describe), self._steps)
+        else:
+            done = algorithm.update(views, self._steps)
+        self.account.busy_ns["update"] += self._clock() - start
+        return done
+
+    def _publish(self, mail: Mail, slots: list[SlotRef], *, weights: bool = True) -> None:
+        """Write new weights to the store, once, and have everybody told of them and of slots that are free again."""
+        if weights:
+            start = self._clock()
+            # Written by this thread: handing a copy to another one would be the same copy, and then one more.
+            self._store.write(self._version, self._algorithm.kernel.weights())
+            self.account.busy_ns["serialise"] += self._clock() - start
+        mail.push(Notice(self._version, slots), self._everybody)
+
+    def _snapshot(self, mail: Mail) -> None:
+        flat = np.ascontiguousarray(self._algorithm.kernel.weights(), "<f4").tobytes()
+        mail.tell(Snapshot(self._version, self._steps, self._clock(), flat))
+        self._snapshot_version = self._version
+
+    def _counters(self) -> dict[str, float]:
+        return {
+            "steps": float(self._steps),
+            "optimizer_steps": float(self._version),
+            "samples_consumed_unique": float(self._steps),
+            "chunks_lost": float(self._sequences.lost),
+            "chunks_duplicated": float(self._sequences.duplicated),
+            **self._staleness.counters(),
+        }
