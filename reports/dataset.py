@@ -21,7 +21,7 @@ REFERENCE, SYNCHRONOUS = "tianji", "sync"
 CURVE_POINTS = 400
 """Rows kept of one learning curve: more than a figure can show."""
 
-ORDER = ("tianji", "sync", "sync-again", "rllib", "sb3")
+ORDER = ("tianji", "sync", "sync-again", "xingtian", "rllib", "sb3")
 
 
 @dataclass

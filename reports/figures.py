@@ -17,15 +17,17 @@ from matplotlib.lines import Line2D
 from reports.dataset import AGAIN, Dataset
 
 STYLE = Path(__file__).parent / "style.mplstyle"
-COLOURS = {"tianji": "#c2410c", "sync": "#475569", "rllib": "#0369a1", "sb3": "#15803d"}
-SPARE = ("#7e22ce", "#a16207", "#be185d")
+COLOURS = {"tianji": "#c2410c", "sync": "#475569", "xingtian": "#7e22ce", "rllib": "#0369a1", "sb3": "#15803d"}
+SPARE = ("#a16207", "#be185d", "#0f766e")
 CAUSES = {
     ("busy", "env"): ("environments", "#15803d"),
     ("busy", "infer"): ("inference", "#65a30d"),
     ("busy", "sample"): ("sampling", "#4d9221"),
     ("busy", "update"): ("updates", "#c2410c"),
+    ("busy", "serialise"): ("copying and encoding", "#ca8a04"),
     ("busy", "send"): ("sending", "#a16207"),
     ("wait", "samples"): ("waits for samples", "#cbd5e1"),
+    ("wait", "barrier"): ("waits for the last of a round", "#a8b3c2"),
     ("wait", "weights"): ("waits for weights", "#94a3b8"),
     ("wait", "credit"): ("waits for credit", "#b8a9c9"),
     ("wait", "stop"): ("waits for the end", "#e2e8f0"),
@@ -166,7 +168,7 @@ def time_breakdown(data: Dataset, workload: str) -> Figure:
 
 def _process(name: str) -> str:
     kind, _, place = name.partition(" ")
-    return f"{kind} {place.partition('.')[2]}".strip()
+    return f"{kind} {place.partition('.')[2] or place.removeprefix('g0')}".strip()
 
 
 def write(figures: dict[str, Figure], out: Path) -> None:

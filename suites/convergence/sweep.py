@@ -5,14 +5,11 @@ from suites.plan import Profile
 NAME = "convergence"
 ABOUT = "time, steps and core-seconds to a return threshold"
 
+SYSTEMS = ("sync", "tianji", "xingtian", "rllib", "sb3")
+WORKLOADS = ("cartpole-ppo-zoo", "cartpole-dqn-zoo")
+
 PROFILES = {
-    "smoke": Profile(
-        workloads=("cartpole-ppo-zoo", "cartpole-dqn-zoo"), systems=("sync", "tianji", "rllib", "sb3"), blocks=2, twice="sync"
-    ),
-    "standard": Profile(
-        workloads=("cartpole-ppo-zoo", "cartpole-dqn-zoo"), systems=("sync", "tianji", "rllib", "sb3"), blocks=5, twice="sync"
-    ),
-    "paper": Profile(
-        workloads=("cartpole-ppo-zoo", "cartpole-dqn-zoo"), systems=("sync", "tianji", "rllib", "sb3"), blocks=10, twice="sync"
-    ),
+    "smoke": Profile(workloads=WORKLOADS, systems=SYSTEMS, blocks=2, twice="sync"),
+    "standard": Profile(workloads=WORKLOADS, systems=SYSTEMS, blocks=5, twice="sync"),
+    "paper": Profile(workloads=WORKLOADS, systems=SYSTEMS, blocks=10, twice="sync"),
 }

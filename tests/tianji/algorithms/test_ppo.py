@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tianji.algorithms.networks import ActorCritic
-from tianji.algorithms.ppo import PPO, Rollouts, final_observations, make_kernel, normalise
+from tianji.algorithms.ppo import PPO, Rollouts, assess, collate, final_observations, make_kernel, normalise
 from tianji.algorithms.ppo_numpy import NumpyKernel
 from tianji.algorithms.ppo_torch import TorchKernel, forward, loss
 from tianji.config import PPOConfig, TrainConfig
@@ -128,6 +128,20 @@ def test_a_round_does_not_depend_on_how_environments_are_dealt_out():
     whole, split = make_ppo(minibatch_size=32, epochs=2), make_ppo(minibatch_size=32, epochs=2)
     assert whole.update([chunk], 0) == split.update(deal_out(chunk, [[0, 1, 2, 3], [4, 5, 6, 7]]), 0) == 8
     assert np.array_equal(whole.kernel.weights(), split.kernel.weights())
+
+
+@pytest.mark.parametrize("steps", [7, 16])
+def test_who_assesses_a_chunk_makes_no_difference(steps):
+    ppo, chunk = make_ppo(), make_chunk(np.random.default_rng(6), steps, 8)
+    whole = ppo.prepare([chunk])
+    parts = deal_out(chunk, [[0], [1, 2, 3], [4, 5, 6, 7]])
+    for part in parts:
+        batch = assess([part], ppo.kernel.values, CARTPOLE, ppo.config)
+        shape = part["action"].shape
+        part |= {"advantage": batch.advantage.reshape(shape), "value_target": batch.value_target.reshape(shape)}
+    collated = collate(parts, CARTPOLE)
+    for name in ("features", "action", "log_probability", "advantage", "value_target"):
+        assert np.array_equal(getattr(collated, name), getattr(whole, name)), name
 
 
 def test_final_observations_come_in_order_of_step_and_environment():
