@@ -38,7 +38,7 @@ class Result:
     version: int
     """Optimizer steps."""
     seconds: float
-    """From the first environment step of any actor to the last snapshot."""
+    """From the first environment step of any actor to the last snapshot (or to `stop_return`, reached while sampling)."""
     mean_return: float | None
     """Of the last 100 finished episodes (of all, where there were fewer); None when none finished."""
     episodes: int
@@ -161,7 +161,7 @@ def _result(watch: _Watch, config: TrainConfig, description: EnvDescription) -> 
         outcome=watch.outcome or "seconds",
         steps=int(counters.get("steps", last.steps if last else 0)),
         version=int(counters.get("optimizer_steps", last.version if last else 0)),
-        seconds=0.0 if first is None or last is None else max(0, last.at_ns - first) / 1e9,
+        seconds=0.0 if first is None or last is None else max(0, last.at_ns - first, (watch.reached_ns or 0) - first) / 1e9,
         mean_return=float(np.mean(watch.returns)) if watch.returns else None,
         episodes=watch.episodes,
         weights=weights,

@@ -82,8 +82,8 @@ class RLlib(System):
     def prepare(self, task: Task, recorder: Recorder) -> None:
         # One thread, as in every system: these matrices are too small for a thread pool to pay.
         os.environ |= {"OMP_NUM_THREADS": "1", "RAY_USAGE_STATS_ENABLED": "0", "RAY_AIR_NEW_OUTPUT": "0"}
-        # Ray's socket paths must stay short: about 80 characters follow.
-        self._directory = tempfile.mkdtemp(prefix="ray-", dir=None if len(tempfile.gettempdir()) <= 20 else "/tmp")
+        # Ray's socket paths must stay short: about 75 characters follow.
+        self._directory = tempfile.mkdtemp(prefix="r-", dir=None if len(tempfile.gettempdir()) <= 28 else "/tmp")
         (Path(self._directory) / "probe").mkdir()
 
         from baselines.rllib.probe import DIRECTORY

@@ -21,6 +21,8 @@ from tianji.launch.process import adopt_orphans, name_process
 
 TERM_GRACE_S = 10.0
 """From asking the host to end until it is made to."""
+LONGEST_TMPDIR = 16
+"""Bytes; about 88 more follow in Ray's longest, and 107 is the most that Linux takes."""
 
 
 def main(lifeline: int, command: list[str]) -> int:
@@ -30,7 +32,8 @@ def main(lifeline: int, command: list[str]) -> int:
         signal.signal(number, signal.SIG_IGN)
     name_process("tj-keeper")
     adopt_orphans()
-    folder = tempfile.mkdtemp(prefix="tj-", dir="/tmp")  # Sockets lie in it: their paths must stay short.
+    # Sockets lie in it, Ray's among them, and a socket's path must stay short.
+    folder = tempfile.mkdtemp(prefix="tj-", dir=None if len(tempfile.gettempdir()) <= LONGEST_TMPDIR else "/tmp")
     try:
         host = subprocess.Popen(
             [*command, str(os.getpid())],

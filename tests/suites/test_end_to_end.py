@@ -19,7 +19,7 @@ def test_every_system_side_by_side(tiny, tmp_path, capsys):
     workload = tiny(training=15.0, evaluated=9.0)
     assert bench(["run", "convergence", "--workloads", str(workload), "--seeds", "1", "--out", str(out)]) == 0
     cells = {b.path.name.rpartition(".")[2]: b for b in map(bundle.read, bundle.find([out]))}
-    assert set(cells) == {"sync", "sync-again", "tianji", "rllib", "sb3"}
+    assert set(cells) == {"sync", "sync-again", "tianji", "xingtian", "rllib", "sb3"}
     runs = {name: understand(cell) for name, cell in cells.items()}
     for name, run in runs.items():
         assert run.bundle.manifest.status == "completed", name
@@ -46,5 +46,5 @@ def test_every_system_side_by_side(tiny, tmp_path, capsys):
     assert report(["build", str(out), "--out", str(tmp_path / "report")]) == 0
     rows = json.loads((tmp_path / "report" / "summary.json").read_text())["rows"]
     ratios = {(r["system"], r["baseline"]) for r in rows if r["metric"] == "time_to_threshold_ratio"}
-    peers = {(ours, peer) for ours in ("tianji", "sync") for peer in ("rllib", "sb3")}
+    peers = {(ours, peer) for ours in ("tianji", "sync") for peer in ("xingtian", "rllib", "sb3")}
     assert peers | {("tianji", "sync"), ("sync", "sync-again")} == ratios
