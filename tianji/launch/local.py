@@ -30,6 +30,8 @@ SETUP_LIMIT_S = 120.0
 """Everybody must have reported in by then."""
 DRAIN_LIMIT_S = 20.0
 """After a stop, roles have this long to finish their piece of work and account for themselves."""
+LAST_WORDS_S = 1.0
+"""How long after a process has left by itself what it said may take to arrive."""
 
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS"), "1")
 """Roles are processes; a thread pool in each would fight the others for the cores."""
@@ -205,9 +207,14 @@ class Supervisor:
 
     def _gone(self, name: str) -> None:
         """A process ended: in order once it has reported, otherwise a failure, after hearing its last words."""
+        status = self.processes[name].wait()
         self._listen()
+        # What a process said before it left by itself may still be on its way to this socket when its end is known.
+        deadline = time.monotonic() + LAST_WORDS_S
+        while status >= 0 and name not in self._reported and (left := deadline - time.monotonic()) > 0:
+            if self.control.poll(math.ceil(left * 1000)):
+                self._listen()
         if name not in self._reported:
-            status = self.processes[name].wait()
             raise RoleFailed(f"{name} ended with status {status} before it had reported")
 
     def stop(self, reason: str) -> None:
