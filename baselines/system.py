@@ -32,6 +32,7 @@ BUILT_IN = {
     "sync": "baselines.tianji:Sync",
     "tianji": "baselines.tianji:TianJi",
     "rllib": "baselines.rllib.adapter:RLlib",
+    "rllib-unprobed": "baselines.rllib.adapter:UnprobedRLlib",
     "sb3": "baselines.sb3.system:StableBaselines3",
     "xingtian": "baselines.xingtian.system:XingTian",
 }

@@ -31,9 +31,10 @@ class RLlib(System):
     name = "rllib"
     title = "RLlib"
 
-    def __init__(self, probe: bool = True) -> None:
-        """With `probe` off episodes are not recorded: for measuring what the probe costs."""
-        self._probe = probe
+    probe = True
+    """Whether episodes are recorded in its env runners."""
+
+    def __init__(self) -> None:
         self._algorithm: Any = None
         self._directory: str | None = None
 
@@ -129,7 +130,7 @@ class RLlib(System):
             .reporting(min_sample_timesteps_per_iteration=0, min_time_s_per_iteration=0)
             .debugging(seed=task.seed, log_level="ERROR")
         )
-        return config.callbacks(EpisodeProbe) if self._probe else config
+        return config.callbacks(EpisodeProbe) if self.probe else config
 
     def _give_initial_weights(self, seed: int) -> None:
         """Start from the very weights that every other system starts from."""
@@ -189,3 +190,11 @@ class RLlib(System):
             ray.shutdown()
         if self._directory is not None:
             shutil.rmtree(self._directory, ignore_errors=True)
+
+
+class UnprobedRLlib(RLlib):
+    """RLlib without our episode callback: what the probe costs is measured against it. It has no training return."""
+
+    name = "rllib-unprobed"
+    title = "RLlib without the probe"
+    probe = False
