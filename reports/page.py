@@ -25,6 +25,8 @@ TABLE_TEXTS = {
     "ratios": (
         "How many times faster",
         "Geometric means of ratios within blocks; above 1 the first system is faster. In all = engineering x discipline. "
+        "A bound (> or <) stands where one side did not reach the threshold in every block; pairs count blocks in which "
+        "both did. "
         "Noise floor: a system against itself.",
     ),
     "certificate": (
@@ -34,7 +36,8 @@ TABLE_TEXTS = {
     ),
     "resources": (
         "What it took",
-        "Throughput leaves out the first tenth of the budget. CPU and memory are of the whole process tree.",
+        "Throughput leaves out the first tenth of the budget. CPU and memory are of the whole process tree. The final mean is ours, "
+        "of the last 100 finished episodes; a system's own figure, where it gives one, stands beside it.",
     ),
 }
 

@@ -33,6 +33,15 @@ def with_interval(row: dict[str, Any] | None, suffix: str = "", scale: float = 1
     return text
 
 
+def bounded(data: Dataset, workload: str, first: str, second: str, kind: str) -> str:
+    """The ratio of times to threshold; a one-sided bound where one side did not always get there."""
+    for metric, sign in (("time_to_threshold_ratio_at_least", "> "), ("time_to_threshold_ratio_at_most", "< ")):
+        row = data.find(workload, first, metric, kind, second)
+        if row is not None and row["value"] is not None:
+            return f"{sign}{with_interval(row, 'x')}"
+    return with_interval(data.find(workload, first, "time_to_threshold_ratio", kind, second), "x")
+
+
 def thresholds(data: Dataset, workload: str) -> pd.DataFrame:
     """Time, steps and core-seconds to threshold, a line a system and definition."""
     lines = []
@@ -76,8 +85,8 @@ def ratios(data: Dataset, workload: str) -> pd.DataFrame:
                 "Faster": data.titles[first],
                 "than": data.titles[second],
                 "Pairs": str(min(counts)) if len(set(counts)) == 1 else "/".join(map(str, counts)),
-                "Evaluated return": with_interval(kinds[0], "x"),
-                "Training return": with_interval(kinds[1], "x"),
+                "Evaluated return": bounded(data, workload, first, second, "evaluated"),
+                "Training return": bounded(data, workload, first, second, "training"),
                 "Steps to evaluated": with_interval(
                     data.find(workload, first, "steps_to_threshold_ratio", "evaluated", second), "x"
                 ),
@@ -103,6 +112,8 @@ def resources(data: Dataset, workload: str) -> pd.DataFrame:
                 "CPU, s": with_interval(data.find(workload, label, "cpu_s")),
                 "Peak memory, MiB": with_interval(data.find(workload, label, "peak_rss_bytes"), scale=2**-20),
                 "Set-up, s": with_interval(data.find(workload, label, "setup_s")),
+                "Final mean of 100": with_interval(data.find(workload, label, "final_training_return")),
+                "As it says itself": with_interval(data.find(workload, label, "own_final_return")),
                 "Overlap bound": with_interval(data.find(workload, label, "overlap_bound_ratio"), "x"),
             }
         )

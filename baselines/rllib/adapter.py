@@ -162,7 +162,8 @@ class RLlib(System):
             busy["sample"] += sampling
             busy["send"] += sending
             busy["update"] += max(0.0, took - sampling - sending)
-            own_return = result["env_runners"].get("episode_return_mean", own_return)
+            own = result["env_runners"].get("episode_return_mean")
+            own_return = own_return if own is None or own != own else float(own)
             if before // w.snapshot_every_steps != steps // w.snapshot_every_steps:
                 self._snapshot(recorder, steps, version)
                 snapshot_at = steps
@@ -174,8 +175,8 @@ class RLlib(System):
         recorder.process("driver", busy, {}, time.process_time(), usage.ru_maxrss * 1024)
         recorder.counter("learner_steps", float(steps))
         recorder.counter("learner_optimizer_steps", float(version))
-        if own_return is not None and own_return == own_return:
-            recorder.counter("own_episode_return_mean", float(own_return))
+        if own_return is not None:
+            recorder.counter("own_episode_return_mean", own_return)
 
     def _snapshot(self, recorder: Recorder, steps: int, version: int) -> None:
         at = time.monotonic_ns()

@@ -239,6 +239,12 @@ def _of_system(workload: str, label: str, runs: list[Run]) -> list[Row]:
         ("cpu_s", "s", lambda run: run.cpu_s),
         ("peak_rss_bytes", "bytes", lambda run: run.peak_rss_bytes),
         ("optimizer_steps", "updates", lambda run: run.counters.get("learner_optimizer_steps", float("nan"))),
+        (
+            "final_training_return",
+            "return",
+            lambda run: run.training["mean_return"].iloc[-1] if len(run.training) else float("nan"),
+        ),
+        ("own_final_return", "return", lambda run: run.counters.get("own_episode_return_mean", float("nan"))),
         ("staleness_mean_versions", "versions", lambda run: run.counters.get("learner_staleness_mean_versions", float("nan"))),
     ]
     for metric, unit, value in scalars:
@@ -266,7 +272,12 @@ def overlap_bound(run: Run) -> float | None:
 
 
 def _ratios(workload: str, first: str, second: str, runs: list[Run]) -> list[Row]:
-    """How many times faster the first is: within blocks in which both got there."""
+    """How many times faster the first is: within blocks in which both got there, and one-sided bounds.
+
+    Where the second never got there while the first did, what it took is more than its whole run: a ratio is then at
+    least that over the first's time (and at most, the other way round). Bounds are over all blocks in which that one
+    side got there.
+    """
     ours = {run.block: run for run in runs if run.label == first}
     theirs = {run.block: run for run in runs if run.label == second}
     blocks = sorted(ours.keys() & theirs.keys())
@@ -281,6 +292,16 @@ def _ratios(workload: str, first: str, second: str, runs: list[Run]) -> list[Row
     for kind in KINDS:
         add("time_to_threshold_ratio", "ratio", lambda run, k=kind: c.seconds if (c := run.crossings[k]) else None, kind)  # type: ignore[misc]
         add("steps_to_threshold_ratio", "ratio", lambda run, k=kind: float(c.steps) if (c := run.crossings[k]) else None, kind)  # type: ignore[misc]
+        for name, known, other in (("at_least", ours, theirs), ("at_most", theirs, ours)):
+            reached = [(known[k], other[k]) for k in blocks if known[k].crossings[kind]]
+            if all(o.crossings[kind] for _, o in reached):
+                continue
+            spent = [c.seconds if (c := o.crossings[kind]) else o.measured_s for _, o in reached]
+            took = [c.seconds for r, _ in reached if (c := r.crossings[kind])]
+            bound = paired_ratio(spent, took) if name == "at_least" else paired_ratio(took, spent)
+            estimate = Estimate(bound.value, None, None, bound.n)
+            more = {"baseline": second, "threshold_kind": kind, "censored": len(blocks) - len(reached)}
+            rows.append(row(workload, first, f"time_to_threshold_ratio_{name}", "ratio", estimate, **more))
     add("production_ratio", "ratio", lambda run: 1 / run.production_steps_per_s, None)
     return rows
 
