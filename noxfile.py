@@ -39,10 +39,22 @@ def lint(session: nox.Session) -> None:
 
 @nox.session
 def bench(session: nox.Session) -> None:
-    """The main job: every system side by side, then the report. Arguments go to `tianji-bench run`."""
+    """The main job: every system side by side, then the report. `-- --resume` goes on with the latest one.
+
+    Other arguments go to `tianji-bench run`.
+    """
     install(session, "bench,sb3")
     results = Path("results")
-    folder = next(results / f"bench-{i:03d}" for i in range(1, 1000) if not (results / f"bench-{i:03d}").exists())
-    arguments = session.posargs or ["convergence", "--profile", "smoke"]
-    session.run("tianji-bench", "run", *arguments, "--out", str(folder), success_codes=[0, 1], **GRACE)
+    begun = sorted(results.glob("bench-[0-9][0-9][0-9]"))
+    resume = "--resume" in session.posargs
+    if resume and not begun:
+        session.error("there is nothing to resume: results/ holds no bench-NNN; leave --resume out")
+    number = 1 + max((int(path.name[-3:]) for path in begun), default=0)
+    folder = begun[-1] if resume else results / f"bench-{number:03d}"
+    chosen = [argument for argument in session.posargs if argument != "--resume"] or ["convergence", "--profile", "smoke"]
+    run = ["tianji-bench", "run", *chosen, "--out", str(folder)]
+    # A failed run is part of the report (exit status 1); it fails the session when the report is there.
+    session.run(*run, *(["--resume"] if resume else []), success_codes=[0, 1], **GRACE)
     session.run("tianji-report", "build", str(folder), "--out", str(folder / "report"))
+    # Nothing is left to do: this only says again which runs failed, if any did.
+    session.run(*run, "--resume", silent=True)

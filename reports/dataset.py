@@ -18,6 +18,8 @@ from suites.convergence import analysis
 SCHEMA = "tianji-bench/summary/1"
 AGAIN = "-again"
 REFERENCE, SYNCHRONOUS = "tianji", "sync"
+SAME_CODE = ("xingtian",)
+"""Peers made of the same code as the reference: what they differ by is discipline, not engineering."""
 CURVE_POINTS = 400
 """Rows kept of one learning curve: more than a figure can show."""
 

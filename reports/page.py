@@ -9,7 +9,7 @@ from typing import Any
 import jinja2
 import pandas as pd
 
-from reports.dataset import AGAIN, REFERENCE, SYNCHRONOUS, Dataset
+from reports.dataset import AGAIN, REFERENCE, SAME_CODE, SYNCHRONOUS, Dataset
 from reports.tables import with_interval
 from suites.convergence.analysis import label_of
 from suites.statistics import MINIMUM_FOR_INTERVAL
@@ -36,8 +36,8 @@ TABLE_TEXTS = {
     ),
     "resources": (
         "What it took",
-        "Throughput leaves out the first tenth of the budget. CPU and memory are of the whole process tree. The final mean is ours, "
-        "of the last 100 finished episodes; a system's own figure, where it gives one, stands beside it.",
+        "Throughput leaves out the first tenth of the budget. CPU and memory are of the whole process tree. The final mean is "
+        "ours, of the last 100 finished episodes; a system's own figure, where it gives one, stands beside it.",
     ),
 }
 
@@ -54,11 +54,9 @@ def headlines(data: Dataset) -> list[str]:
             discipline = data.find(workload, REFERENCE, "time_to_threshold_ratio", "evaluated", SYNCHRONOUS)
             if total is None or total["value"] is None:
                 continue
-            parts = (
-                f" = {with_interval(engineering)} engineering x {with_interval(discipline)} discipline"
-                if engineering and discipline
-                else ""
-            )
+            parts = ""
+            if engineering and discipline and peer not in SAME_CODE:
+                parts = f" = {with_interval(engineering)} engineering x {with_interval(discipline)} discipline"
             lines.append(
                 f"{workload}: {data.titles[REFERENCE]} reaches the evaluated threshold {with_interval(total, 'x')} as fast as "
                 f"{data.titles[peer]}{parts} (n = {total['n']} blocks)."

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from reports.dataset import AGAIN, REFERENCE, SYNCHRONOUS, Dataset
+from reports.dataset import AGAIN, REFERENCE, SAME_CODE, SYNCHRONOUS, Dataset
 
 KINDS = ("evaluated", "training")
 QUANTITIES = ("targets", "advantages", "loss", "gradient", "weights")
@@ -71,7 +71,7 @@ def ratios(data: Dataset, workload: str) -> pd.DataFrame:
     lines = []
     peers = [label for label in data.systems if label not in (REFERENCE, SYNCHRONOUS) and not label.endswith(AGAIN)]
     comparisons = [("in all", REFERENCE, peer) for peer in peers]
-    comparisons += [("engineering", SYNCHRONOUS, peer) for peer in peers]
+    comparisons += [("discipline" if peer in SAME_CODE else "engineering", SYNCHRONOUS, peer) for peer in peers]
     comparisons += [("discipline", REFERENCE, SYNCHRONOUS)]
     comparisons += [("noise floor", label.removesuffix(AGAIN), label) for label in data.systems if label.endswith(AGAIN)]
     for part, first, second in comparisons:

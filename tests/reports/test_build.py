@@ -13,7 +13,8 @@ from reports.__main__ import main
 from suites import bundle
 from suites.cli import run
 
-RECORDED = Path(__file__).parents[2] / "docs" / "results" / "first-light"
+PPO, DQN = "cartpole-ppo-zoo", "cartpole-dqn-zoo"
+RECORDED = Path(__file__).parents[2] / "docs" / "results" / "smoke"
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +53,7 @@ def test_time_to_threshold_is_what_the_events_say(report):
     rows = json.loads((report / "summary.json").read_text())["rows"]
     for system in ("tianji", "sync", "rllib"):
         times = []
-        for path in sorted(RECORDED.glob(f"*.{system}")):
+        for path in sorted(RECORDED.glob(f"{PPO}.*.{system}")):
             events = [json.loads(line) for line in (path / "events.jsonl").read_text().splitlines()]
             start = next(e["ns"] for e in events if e["event"] == "first_step")
             episodes = sorted((e["ns"], e["return"]) for e in events if e["event"] == "episode")
@@ -60,9 +61,8 @@ def test_time_to_threshold_is_what_the_events_say(report):
                 if sum(r for _, r in episodes[i - 100 : i]) / 100 >= 450:
                     times.append((episodes[i - 1][0] - start) / 1e9)
                     break
-        (row,) = [
-            r for r in rows if (r["system"], r["metric"], r["threshold_kind"]) == (system, "time_to_threshold_s", "training")
-        ]
+        scalar = (PPO, system, "time_to_threshold_s", "training")
+        (row,) = [r for r in rows if (r["workload"], r["system"], r["metric"], r["threshold_kind"]) == scalar]
         assert len(times) == row["n"] - row["censored"] > 0
         assert row["value"] == pytest.approx(sum(times) / len(times))
 
@@ -72,7 +72,7 @@ def test_engineering_times_discipline_is_the_whole(report):
     ratio = {
         (r["system"], r["baseline"]): r["value"]
         for r in rows
-        if (r["metric"], r["threshold_kind"]) == ("time_to_threshold_ratio", "evaluated")
+        if (r["workload"], r["metric"], r["threshold_kind"]) == (PPO, "time_to_threshold_ratio", "evaluated")
     }
     whole = ratio["tianji", "rllib"]
     assert whole == pytest.approx(ratio["sync", "rllib"] * ratio["tianji", "sync"])
@@ -80,10 +80,20 @@ def test_engineering_times_discipline_is_the_whole(report):
 
 def test_the_page_stands_alone(report):
     page = (report / "index.html").read_text()
-    assert page.count("<svg") == 3
+    assert page.count("<svg") == 6
     assert not re.search(r'(src|href)="(?!#)', page.replace("xlink:href", "href")), "the page refers to something outside"
     assert "<script" not in page
-    for text in ("RLlib", "engineering", "discipline", "Deviations", "AMD", "Fewer than five blocks"):
+    for text in (
+        "RLlib",
+        "XingTian-style",
+        "Stable-Baselines3",
+        "The same algorithm?",
+        "engineering",
+        "discipline",
+        "Deviations",
+        "AMD",
+        "Fewer than five blocks",
+    ):
         assert text in page, text
     ids = re.findall(r'\bid="([^"]+)"', page)
     assert len(ids) == len(set(ids))
@@ -95,7 +105,7 @@ def test_figures_and_tables_come_in_three_formats(report):
     for name in ("curves", "threshold", "time"):
         assert {f"cartpole-ppo-zoo-{name}.{kind}" for kind in ("svg", "pdf", "png")} <= figures
     made = {p.name for p in (report / "tables").iterdir()}
-    for name in ("threshold", "ratios", "resources"):
+    for name in ("threshold", "ratios", "resources", "certificate"):
         assert {f"cartpole-ppo-zoo-{name}.{kind}" for kind in ("csv", "md", "tex")} <= made
     ratios = pd.read_csv(report / "tables" / "cartpole-ppo-zoo-ratios.csv")
     assert {"in all", "engineering", "discipline", "noise floor"} == set(ratios["Part"])
@@ -132,7 +142,7 @@ def test_a_folder_without_bundles_is_refused(capsys, tmp_path, name):
 def test_failed_and_censored_runs_are_shown(tmp_path, capsys):
     """One run failed, another never got there: both stay in the count, and the page says so."""
     shutil.copytree(RECORDED, tmp_path / "copy")
-    failed, censored = sorted((tmp_path / "copy").glob("*.tianji"))
+    failed, censored = sorted((tmp_path / "copy").glob(f"{PPO}.*.tianji"))
     manifest = json.loads((failed / "bundle.json").read_text())
     (failed / "bundle.json").write_text(json.dumps(manifest | {"status": "failed", "error": "exit status 1\nout of <luck>"}))
     lines = (censored / "events.jsonl").read_text().splitlines()
@@ -144,7 +154,8 @@ def test_failed_and_censored_runs_are_shown(tmp_path, capsys):
     assert "out of &lt;luck&gt;" in (out / "index.html").read_text()
     rows = json.loads((out / "summary.json").read_text())["rows"]
     for kind in ("training", "evaluated"):
-        of_kind = {r["metric"]: r for r in rows if (r["system"], r["threshold_kind"], r["baseline"]) == ("tianji", kind, None)}
+        scope = (PPO, "tianji", kind, None)
+        of_kind = {r["metric"]: r for r in rows if (r["workload"], r["system"], r["threshold_kind"], r["baseline"]) == scope}
         time = of_kind["time_to_threshold_s"]
         assert (time["value"], time["n"], time["censored"]) == (None, 1, 1)
         assert of_kind["success_rate"]["value"] == 0
