@@ -1,4 +1,4 @@
-"""Sessions: `tests`, `lint`, `bench`. Each builds its own environment from pyproject.toml and constraints.txt."""
+"""Sessions: `tests`, `lint`, `bench`, `micro`. Each builds its own environment from pyproject.toml and constraints.txt."""
 
 from __future__ import annotations
 
@@ -58,3 +58,10 @@ def bench(session: nox.Session) -> None:
     session.run("tianji-report", "build", str(folder), "--out", str(folder / "report"))
     # Nothing is left to do: this only says again which runs failed, if any did.
     session.run(*run, "--resume", silent=True)
+
+
+@nox.session
+def micro(session: nox.Session) -> None:
+    """Optimizer steps per second of each kernel, as ratios within a group."""
+    install(session, "dev")
+    session.run("pytest", "benchmarks", "--benchmark-columns=median,iqr,ops,rounds", *session.posargs, **GRACE)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from refusals import one_line
 
 from suites import bundle
 from suites.__main__ import main
@@ -24,14 +25,7 @@ def bench(*arguments):
 
 
 def complaint(capsys, *arguments):
-    try:
-        status = bench(*arguments)
-    except SystemExit as exit_:
-        status = exit_.code
-    out, err = capsys.readouterr()
-    assert status == 2, (out, err)
-    assert err.count("\n") == 1, err
-    return err
+    return one_line(capsys, lambda: bench(*arguments))
 
 
 @pytest.mark.parametrize(
