@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from refusals import one_line
 
 from reports import dataset, tables
 from reports.__main__ import main
@@ -26,7 +25,14 @@ def report(tmp_path_factory):
 
 
 def complaint(capsys, *arguments):
-    return one_line(capsys, lambda: run("tianji-report", main, ["build", *map(str, arguments)]))
+    try:
+        status = run("tianji-report", main, ["build", *map(str, arguments)])
+    except SystemExit as exit_:
+        status = exit_.code
+    out, err = capsys.readouterr()
+    assert status == 2, (out, err)
+    assert err.count("\n") == 1, err
+    return err
 
 
 def test_summary_rows_have_every_key_and_no_nan(report):

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import psutil
 import pytest
-from refusals import one_line
 
 from suites import bundle
 from suites.__main__ import main
@@ -25,7 +24,14 @@ def bench(*arguments):
 
 
 def complaint(capsys, *arguments):
-    return one_line(capsys, lambda: bench(*arguments))
+    try:
+        status = bench(*arguments)
+    except SystemExit as exit_:
+        status = exit_.code
+    out, err = capsys.readouterr()
+    assert status == 2, (out, err)
+    assert err.count("\n") == 1, err
+    return err
 
 
 @pytest.mark.parametrize(

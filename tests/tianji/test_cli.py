@@ -8,7 +8,6 @@ import sys
 
 import numpy as np
 import pytest
-from refusals import one_line
 
 from tianji.__main__ import main
 from tianji.checkpoint import Policy, load_policy, save_policy
@@ -19,7 +18,14 @@ FAST = ["--env", "CartPole-v1", "--algo", "ppo", "--stop-steps", "2048", "--set"
 
 
 def complaint(capsys, arguments):
-    return one_line(capsys, lambda: run("tianji", main, arguments))
+    try:
+        status = run("tianji", main, arguments)
+    except SystemExit as exit_:
+        status = exit_.code
+    out, err = capsys.readouterr()
+    assert status == 2, (out, err)
+    assert err.count("\n") == 1, err
+    return err
 
 
 @pytest.mark.parametrize(
