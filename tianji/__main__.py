@@ -1,4 +1,4 @@
-"""`python -m tianji train|evaluate`."""
+"""`python -m tianji train|evaluate|keys`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def parser() -> OneLineParser:
     """The command line."""
     top = OneLineParser(prog="tianji", description="Train Gymnasium environments with decoupled actors, buffer and learner.")
     top.add_argument("--version", action="version", version=f"tianji {__version__}")
-    commands = top.add_subparsers(dest="command", required=True, metavar="train|evaluate")
+    commands = top.add_subparsers(dest="command", required=True, metavar="train|evaluate|keys")
     train = commands.add_parser("train", help="train a policy")
     train.add_argument("--env", metavar="ID", help="a registered Gymnasium environment with Discrete actions")
     train.add_argument("--algo", metavar="NAME", help=f"one of: {', '.join(ALGORITHMS)}")
@@ -45,6 +45,8 @@ def parser() -> OneLineParser:
     evaluate.add_argument("--env", required=True, metavar="ID")
     evaluate.add_argument("--episodes", type=int, default=20, metavar="N")
     evaluate.add_argument("--seed", type=int, default=0, metavar="S", help="of the first episode; the others count up from it")
+    keys = commands.add_parser("keys", help="make the key file that encrypts a run between hosts")
+    keys.add_argument("file", type=Path, metavar="FILE", help="a new file, which only you can read; copy it to every host")
     return top
 
 
@@ -151,9 +153,22 @@ def evaluate(options: Any) -> int:
     return DONE
 
 
+def keys(options: Any) -> int:
+    """Make a run's key file."""
+    from tianji.channel.base import ChannelError
+    from tianji.channel.security import Keys
+
+    try:
+        Keys.generate().write(options.file)
+    except ChannelError as error:
+        raise ConfigError(f"keys: {error}") from None
+    print(f"{options.file}: new keys; whoever has this file can join the run, so copy it to its hosts and nowhere else")
+    return DONE
+
+
 def main(arguments: Sequence[str]) -> int:
     options = parser().parse_args(arguments)
-    return train(options) if options.command == "train" else evaluate(options)
+    return {"train": train, "evaluate": evaluate, "keys": keys}[options.command](options)
 
 
 def console() -> int:

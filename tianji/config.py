@@ -110,6 +110,8 @@ class TrainConfig(Settings):
     chunk_slots: Positive = 4
     """Shared-memory slots of each actor: the most chunks it can have in flight. Off policy this is the bound on how far
     sampling may run ahead of training; 1 makes each wait for the other."""
+    channel: Literal["shm", "ipc"] = "shm"
+    """How chunks and weights move on one host: in shared memory, or inside ZeroMQ messages."""
     network: NetworkConfig = NetworkConfig()
     ppo: PPOConfig = PPOConfig()
     dqn: DQNConfig = DQNConfig()

@@ -7,8 +7,8 @@ case, and only the rows in use count as bytes of the chunk (untouched pages of a
 
 from __future__ import annotations
 
+import hashlib
 import math
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -65,8 +65,9 @@ class ChunkLayout:
         self.capacity_bytes = offset
         """Room that a slot needs."""
         description = ";".join(f"{f.name}:{np.dtype(f.dtype).str}:{f.shape}" for f in self.fields)
-        self.id = zlib.crc32(description.encode())
-        """Both ends compute it from the same fields; a header with another id is refused."""
+        digest = hashlib.blake2b(description.encode(), digest_size=8).digest()
+        self.id = int.from_bytes(digest, "little") >> 1
+        """Digest of the fields, below 2^63. Both ends compute it; peers with different ones refuse each other."""
 
     def size_bytes(self, ragged_rows: int) -> int:
         """Bytes of a chunk that uses this many rows of the last field."""
@@ -81,6 +82,11 @@ class ChunkLayout:
             f.name: np.frombuffer(buffer, dtype=f.dtype, count=math.prod(f.shape), offset=self.offsets[f.name]).reshape(f.shape)
             for f in self.fields
         }
+
+
+def opaque_layout(size_bytes: int) -> ChunkLayout:
+    """Layout of up to this many bytes without further structure: a row is a byte."""
+    return ChunkLayout([Field("payload", "|u1", (size_bytes,))])
 
 
 def rollout_layout(

@@ -1,14 +1,19 @@
 """What crosses a socket: small typed headers, encoded as MessagePack arrays. Never a pickled object.
 
-Bodies (chunks, weights) are not in here: they lie in shared memory, and a header names the place.
+Bodies (chunks, weights) are not in here: they lie in shared memory, where a header names the place, or are a frame of
+their own beside the header.
 """
 
 from __future__ import annotations
 
-import msgspec
-from msgspec import Struct
+from typing import Annotated
 
-PROTOCOL = 1
+import msgspec
+from msgspec import Meta, Struct
+
+from tianji.config import Count
+
+PROTOCOL = 2
 """Grows when the meaning of a message changes; peers of different protocols refuse each other at the first hello."""
 
 
@@ -16,31 +21,34 @@ class ProtocolError(Exception):
     """A peer sent what this protocol does not allow."""
 
 
-class SlotRef(Struct, frozen=True, array_like=True):
+class SlotRef(Struct, frozen=True, array_like=True, gc=False, cache_hash=True):
     """A place for one chunk: slot number `slot` of the arena that producer number `arena` writes to."""
 
-    arena: int
-    slot: int
+    arena: Count
+    slot: Count
 
 
-class ChunkHeader(Struct, frozen=True, array_like=True):
+class ChunkHeader(Struct, frozen=True, array_like=True, gc=False):
     """Describes one chunk: who made it, with which policy, and where it lies."""
 
-    producer: int
-    sequence: int
+    producer: Count
+    sequence: Count
     """0, 1, 2, ... for each producer: a gap is a loss, a repeat a duplicate."""
-    version: int
+    version: Count
     """Behaviour policy: optimizer steps that its weights had seen."""
-    layout: int
-    count: int
+    layout: Count
+    count: Count
     """Transitions."""
-    ragged_rows: int
-    size_bytes: int
+    ragged_rows: Count
+    size_bytes: Count
     slot: SlotRef
 
 
 class Batch(Struct, frozen=True, array_like=True, tag=0):
-    """Downstream: chunks, oldest first. Ownership of their slots goes with it."""
+    """Downstream: chunks, oldest first. Ownership of their slots goes with it.
+
+    Where bodies travel, a second frame holds them back to back; of a body of which segments went before, the rest.
+    """
 
     chunks: list[ChunkHeader]
 
@@ -49,6 +57,94 @@ class Credit(Struct, frozen=True, array_like=True, tag=1):
     """Upstream: slots whose reader is done with them; each may be written again."""
 
     slots: list[SlotRef]
+
+
+Small = Annotated[int, Meta(ge=0, lt=2**31)]
+"""A process or descriptor, as the kernel numbers them."""
+
+
+class Shared(Struct, frozen=True, array_like=True):
+    """Memory and a bell that a process of this host offers: descriptors as they are numbered in that process."""
+
+    pid: Small
+    memory_fd: Small
+    bell_fd: Small
+
+
+class Join(Struct, frozen=True, array_like=True, tag=2):
+    """An outlet asks to send. Its first fields keep their places in every protocol, so that a refusal can be told."""
+
+    protocol: int
+    incarnation: int
+    """Drawn anew each time; the answer names it."""
+    member: int
+    """A producer's number, or -1 - k for relay number k. A member that joins again replaces what it was."""
+    layout: int
+    slots: int
+    slot_bytes: int
+    shared: Shared | None = None
+    """Rings for headers and credits, and the bell that wakes the outlet."""
+
+
+class Welcome(Struct, frozen=True, array_like=True, tag=3):
+    """The inlet's answer: the session is open."""
+
+    incarnation: int
+    held: list[SlotRef]
+    """Slots that this member sent earlier and that are still being read; all its others are its to write."""
+    shared: Shared | None = None
+    """The bell that wakes the inlet."""
+
+
+class Refused(Struct, frozen=True, array_like=True, tag=4):
+    """There will be no session, and why."""
+
+    incarnation: int
+    reason: str
+
+
+class Introduce(Struct, frozen=True, array_like=True, tag=5):
+    """Downstream: where the slots of this arena lie from now on."""
+
+    arena: Count
+    pid: Small
+    memory_fd: Small
+
+
+class Segment(Struct, frozen=True, array_like=True, tag=6):
+    """Downstream: the second frame is a piece of a body whose header will follow."""
+
+    slot: SlotRef
+    offset: Count
+
+
+class Leave(Struct, frozen=True, array_like=True, tag=7):
+    """Whoever sends this closes in good order."""
+
+
+class Subscribe(Struct, frozen=True, array_like=True, tag=8):
+    """A reader of weights asks for them. Its first fields keep their places in every protocol."""
+
+    protocol: int
+    incarnation: int
+    parameters: int
+
+
+class Board(Struct, frozen=True, array_like=True, tag=9):
+    """The publisher's answer on one host: where the board stands, and the bell that is rung for all readers."""
+
+    incarnation: int
+    shared: Shared
+
+
+class Ready(Struct, frozen=True, array_like=True, tag=17):
+    """Upstream: the reader has room for one vector. At most one is ever under way."""
+
+
+class Weights(Struct, frozen=True, array_like=True, tag=18):
+    """Downstream: the second frame is the newest vector, float32, little endian."""
+
+    version: Count
 
 
 class Episode(Struct, frozen=True, array_like=True):
@@ -131,7 +227,7 @@ class Stop(Struct, frozen=True, array_like=True, tag=21):
 
 FromRole = Hello | Started | Episodes | Snapshot | Done | Report | Failed
 ToRole = Start | Stop
-OnEdge = Batch | Credit
+OnEdge = Batch | Credit | Join | Welcome | Refused | Introduce | Segment | Leave | Subscribe | Board | Ready | Weights
 
 _encoder = msgspec.msgpack.Encoder()
 encode = _encoder.encode
@@ -140,7 +236,7 @@ _from_role = msgspec.msgpack.Decoder(FromRole)
 _to_role = msgspec.msgpack.Decoder(ToRole)
 
 
-def decode_edge(frame: bytes) -> OnEdge:
+def decode_edge(frame: bytes | memoryview) -> OnEdge:
     """Decode what an edge between roles carries; `ProtocolError` on anything else."""
     try:
         message: OnEdge = _edge.decode(frame)

@@ -10,6 +10,8 @@ from typing import Literal
 
 from msgspec import Struct
 
+from tianji.algorithms import networks
+from tianji.channel.base import EdgeSpec
 from tianji.config import TrainConfig
 from tianji.envs import EnvDescription
 from tianji.layout import ChunkLayout, rollout_layout
@@ -42,7 +44,7 @@ class Topology(Struct, frozen=True):
 
 
 def build(config: TrainConfig, base_uri: str) -> Topology:
-    """Lay out one group; `base_uri` is `ipc://DIRECTORY` or `memory://NAME`."""
+    """Lay out one group; `base_uri` is `shm://DIRECTORY`, `ipc://DIRECTORY` or `memory://NAME`."""
     roles = [RoleSpec("learner", 0, "learner g0")]
     if config.buffer:
         roles.append(RoleSpec("buffer", 0, "buffer g0"))
@@ -60,3 +62,13 @@ def chunk_layout(config: TrainConfig, describe: EnvDescription, *, assessed: boo
         behaviour=config.algo == "ppo",
         assessed=assessed,
     )
+
+
+def chunk_edge(config: TrainConfig, describe: EnvDescription) -> EdgeSpec:
+    """What both ends of this run's chunk edges agree on."""
+    return EdgeSpec(chunk_layout(config, describe), config.chunk_slots, config.actors)
+
+
+def parameters(config: TrainConfig, describe: EnvDescription) -> int:
+    """Length of the vector of weights."""
+    return networks.build(config.network, describe.features, describe.actions).size

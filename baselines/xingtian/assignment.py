@@ -7,7 +7,8 @@ from typing import Literal
 
 from msgspec import Struct
 
-from tianji.channel.arena import Arena, WeightStore
+from tianji.channel.arena import Arena
+from tianji.channel.board import WeightBoard
 from tianji.config import TrainConfig
 from tianji.envs import EnvDescription
 from tianji.layout import ChunkLayout
@@ -67,6 +68,6 @@ class Assignment(Struct, frozen=True):
         arenas = [Arena(fd, self.config.chunk_slots, self.layout.capacity_bytes) for fd in self.arena_fds]
         return lambda slot: arenas[slot.arena].slot(slot.slot)
 
-    def map_store(self) -> WeightStore:
+    def map_store(self) -> WeightBoard:
         """Map the one copy of the weights."""
-        return WeightStore(self.weights_fd, self.parameters)
+        return WeightBoard(self.weights_fd, self.parameters)

@@ -10,7 +10,8 @@ import msgspec
 
 from baselines.xingtian.assignment import Assignment
 from tianji.algorithms import networks
-from tianji.channel.arena import Arena, WeightStore, anonymous_file
+from tianji.channel.arena import Arena, anonymous_file
+from tianji.channel.board import WeightBoard
 from tianji.config import TrainConfig
 from tianji.envs import describe
 from tianji.launch.local import Supervisor, control_socket
@@ -53,7 +54,7 @@ def run(config: TrainConfig, listener: Callable[[FromRole], None]) -> None:
             base_uri=base_uri,
             parent=os.getpid(),
             arena_fds=(),
-            weights_fd=memory("xingtian-weights", WeightStore.size_bytes(parameters)),
+            weights_fd=memory("xingtian-weights", WeightBoard.size_bytes(parameters)),
             parameters=parameters,
         )
         arena_bytes = Arena.size_bytes(config.chunk_slots, learner.layout.capacity_bytes)

@@ -47,6 +47,9 @@ def complaint(capsys, arguments):
         (["train", "--env", "Pendulum-v1"], "only Discrete actions"),
         (["train", "--env", "CartPole-v1", "--set", "kernel='numpy'", "--device", "cuda"], "cpu only"),
         (["evaluate", "/nowhere.safetensors", "--env", "CartPole-v1"], "no such file"),
+        (["keys"], "required: FILE"),
+        (["keys", "/nowhere/run.key"], "No such file or directory"),
+        (["keys", "/"], "name a new file"),
     ],
 )
 def test_bad_input_gets_one_line(capsys, arguments, says):

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from tianji.messages import (
     Batch,
+    Board,
     ChunkHeader,
     Credit,
     Done,
@@ -13,13 +14,23 @@ from tianji.messages import (
     Episodes,
     Failed,
     Hello,
+    Introduce,
+    Join,
+    Leave,
     ProtocolError,
+    Ready,
+    Refused,
     Report,
+    Segment,
+    Shared,
     SlotRef,
     Snapshot,
     Start,
     Started,
     Stop,
+    Subscribe,
+    Weights,
+    Welcome,
     decode_edge,
     decode_from_role,
     decode_to_role,
@@ -27,11 +38,27 @@ from tianji.messages import (
 )
 
 whole = st.integers(-(2**63), 2**63 - 1)
-slots = st.builds(SlotRef, whole, whole)
-headers = st.builds(ChunkHeader, whole, whole, whole, whole, whole, whole, whole, slots)
+count = st.integers(0, 2**63 - 1)
+small = st.integers(0, 2**31 - 1)
+slots = st.builds(SlotRef, count, count)
+headers = st.builds(ChunkHeader, count, count, count, count, count, count, count, slots)
+shared = st.builds(Shared, small, small, small)
 real = st.floats(allow_nan=False)
 numbers = st.dictionaries(st.text(max_size=8), real, max_size=4)
-edge = st.one_of(st.builds(Batch, st.lists(headers, max_size=5)), st.builds(Credit, st.lists(slots, max_size=5)))
+edge = st.one_of(
+    st.builds(Batch, st.lists(headers, max_size=5)),
+    st.builds(Credit, st.lists(slots, max_size=5)),
+    st.builds(Join, whole, whole, whole, whole, whole, whole, st.none() | shared),
+    st.builds(Welcome, whole, st.lists(slots, max_size=5), st.none() | shared),
+    st.builds(Refused, whole, st.text()),
+    st.builds(Introduce, count, small, small),
+    st.builds(Segment, slots, count),
+    st.just(Leave()),
+    st.builds(Subscribe, whole, whole, whole),
+    st.builds(Board, whole, shared),
+    st.just(Ready()),
+    st.builds(Weights, count),
+)
 from_role = st.one_of(
     st.builds(Hello, st.text(), whole, whole),
     st.builds(Started, st.text(), whole),
@@ -74,6 +101,14 @@ def test_a_frame_cut_short_is_refused(message, data):
     cut = data.draw(st.integers(0, len(frame) - 1))
     with pytest.raises(ProtocolError):
         decode_edge(frame[:cut])
+
+
+@pytest.mark.parametrize("field", range(8))
+def test_no_field_of_a_header_may_be_negative(field):
+    values = [1, 1, 1, 1, 1, 1, 1, [1, 1]]
+    values[field] = -1 if field < 7 else [1, -1]
+    with pytest.raises(ProtocolError, match=">= 0"):
+        decode_edge(encode([0, [values]]))
 
 
 def test_a_message_of_another_edge_is_refused():

@@ -1,123 +1,109 @@
-"""Shared memory: slots for chunks, and a store for the latest weights.
+"""Shared memory without names: files (memfd) that processes open by their numbers in /proc.
 
-The memory is an anonymous file (memfd) whose descriptor is inherited by the processes that use it. It has no name, so
-when the last of them ends, however it ends, the kernel frees it: nothing can be left behind.
+Such a file belongs to whoever has it open or mapped. When the last of them ends, however it ends, the kernel frees it:
+nothing can be left behind, and nothing needs to be cleaned up at the next start. Files are sealed at their size, so that
+no process can take the memory away under another.
 """
 
 from __future__ import annotations
 
+import fcntl
 import mmap
 import os
-from types import TracebackType
 
-import numpy as np
-from numpy.typing import NDArray
+from tianji.channel.base import ChannelError
 
 PAGE = mmap.PAGESIZE
+LINE = 64
+SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
+LABEL = "tianji-"
 
 
 def anonymous_file(label: str, size_bytes: int) -> int:
-    """Descriptor of a nameless shared-memory file of this size; `label` shows in /proc. The caller closes it."""
-    fd = os.memfd_create(label, os.MFD_CLOEXEC)
+    """Descriptor of a nameless shared-memory file of this size; `tianji-` and `label` show in /proc. The caller closes it."""
+    fd = os.memfd_create(LABEL + label, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     os.ftruncate(fd, size_bytes)
+    fcntl.fcntl(fd, fcntl.F_ADD_SEALS, SEALS)
     return fd
 
 
+def open_of(pid: int, fd: int, flags: int) -> int:
+    """Open a file or pipe that another process has open.
+
+    Raises
+    ------
+    ChannelError
+        when that process is not of this host and user, or is gone.
+    """
+    try:
+        return os.open(f"/proc/{pid}/fd/{fd}", flags | os.O_CLOEXEC)
+    except OSError as error:
+        raise ChannelError(
+            f"cannot open descriptor {fd} of process {pid} ({error.strerror}): "
+            "shm:// joins processes of one host and user; use tcp:// between hosts"
+        ) from error
+
+
+def open_file_of(pid: int, fd: int, size_bytes: int, *, writable: bool) -> int:
+    """Open another process's memory file; the caller closes it.
+
+    Raises
+    ------
+    ChannelError
+        also when it is not a memory file of ours, is not sealed, or is smaller than it must be.
+    """
+    ours = open_of(pid, fd, os.O_RDWR if writable else os.O_RDONLY)
+    try:
+        label = os.readlink(f"/proc/self/fd/{ours}")
+        if not label.startswith(f"/memfd:{LABEL}") or fcntl.fcntl(ours, fcntl.F_GET_SEALS) & SEALS != SEALS:
+            raise ChannelError(f"descriptor {fd} of process {pid} is not a sealed memory file")
+        if (size := os.fstat(ours).st_size) < size_bytes:
+            raise ChannelError(f"memory of process {pid} has {size} bytes where {size_bytes} were agreed")
+    except BaseException:
+        os.close(ours)
+        raise
+    return ours
+
+
+def map_file(fd: int, size_bytes: int, *, writable: bool) -> memoryview:
+    """Map a memory file. The mapping lives as long as the view or anything made from it."""
+    protection = mmap.PROT_READ | (mmap.PROT_WRITE if writable else 0)
+    return memoryview(mmap.mmap(fd, size_bytes, prot=protection))
+
+
 class Arena:
-    """Slots of equal size over an anonymous file.
+    """Slots of equal size over a memory file, mapped once.
 
     Parameters
     ----------
     fd
-        from `anonymous_file(label, Arena.size_bytes(...))`; it stays the caller's to close.
+        of a file of at least `Arena.size_bytes(...)`. It stays the caller's to close.
     slots, slot_bytes
         how many, and the room that each must have.
+    writable
+        False maps it for reading alone.
     """
 
-    def __init__(self, fd: int, slots: int, slot_bytes: int) -> None:
+    def __init__(self, fd: int, slots: int, slot_bytes: int, *, writable: bool = True) -> None:
+        self.fd = fd
         self.slots = slots
-        self.stride = self._stride(slot_bytes)
-        self._map = mmap.mmap(fd, slots * self.stride)
-        self._view = memoryview(self._map)
+        stride = self._stride(slot_bytes)
+        view = map_file(fd, self.size_bytes(slots, slot_bytes), writable=writable)
+        self.views = [view[n * stride : n * stride + slot_bytes] for n in range(slots)]
+        """The memory of each slot. What is made from a view keeps the mapping alive."""
 
     @staticmethod
     def _stride(slot_bytes: int) -> int:
-        return -(-slot_bytes // PAGE) * PAGE
+        unit = LINE if slot_bytes < PAGE else PAGE
+        return -(-slot_bytes // unit) * unit
 
     @classmethod
     def size_bytes(cls, slots: int, slot_bytes: int) -> int:
-        """Size of the file; slots begin on pages of their own."""
-        return slots * cls._stride(slot_bytes)
+        """Size of the file. Small slots begin on cache lines of their own, large ones on pages."""
+        return max(1, slots * cls._stride(slot_bytes))
 
     def slot(self, number: int) -> memoryview:
         """The memory of one slot, without a copy."""
         if not 0 <= number < self.slots:
             raise IndexError(f"slot {number} of an arena of {self.slots}")
-        return self._view[number * self.stride : (number + 1) * self.stride]
-
-    def close(self) -> None:
-        """Unmap. Arrays that still look at a slot keep the mapping alive until they are gone."""
-        self._view.release()
-        try:
-            self._map.close()
-        except BufferError:
-            # An array over a slot is still alive; the mapping goes with it.
-            self._map = None  # type: ignore[assignment]
-
-    def __enter__(self) -> Arena:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.close()
-
-
-class WeightStore:
-    """One copy of the latest weights for all readers of a host.
-
-    A ring of places, each with a stamp before and after its vector. The writer fills the next place and then names
-    it; a reader copies and checks that both stamps still carry the version it wanted, so that it never keeps a vector
-    that was overwritten while it read. Overwriting takes `PLACES` further publications.
-    """
-
-    PLACES = 4
-
-    def __init__(self, fd: int, parameters: int) -> None:
-        self._map = mmap.mmap(fd, self.size_bytes(parameters))
-        words = np.frombuffer(self._map, "<i8", 1 + 2 * self.PLACES)
-        self._latest, self._before, self._after = words[:1], words[1 : 1 + self.PLACES], words[1 + self.PLACES :]
-        vectors = np.frombuffer(self._map, "<f4", self.PLACES * parameters, offset=PAGE)
-        self._vectors = vectors.reshape(self.PLACES, parameters)
-
-    @classmethod
-    def size_bytes(cls, parameters: int) -> int:
-        return PAGE + cls.PLACES * parameters * 4
-
-    def write(self, version: int, weights: NDArray[np.float32]) -> None:
-        """Publish; versions start at 0 (stored as version + 1, so that fresh memory means none)."""
-        place = (int(self._latest[0]) + 1) % self.PLACES
-        self._before[place] = version + 1
-        self._vectors[place] = weights
-        self._after[place] = version + 1
-        self._latest[0] = (version + 1) * self.PLACES + place
-
-    def read(self, out: NDArray[np.float32]) -> int | None:
-        """Copy the latest vector into `out` and return its version; None when nothing was published yet."""
-        while True:
-            latest = int(self._latest[0])
-            if not latest:
-                return None
-            stamp, place = divmod(latest, self.PLACES)
-            out[...] = self._vectors[place]
-            if self._before[place] == stamp == self._after[place]:
-                return stamp - 1
-
-    @property
-    def version(self) -> int | None:
-        """Latest version, without reading it."""
-        latest = int(self._latest[0])
-        return latest // self.PLACES - 1 if latest else None
-
-    def close(self) -> None:
-        """Unmap."""
-        del self._latest, self._before, self._after, self._vectors
-        self._map.close()
+        return self.views[number]

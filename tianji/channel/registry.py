@@ -1,79 +1,110 @@
-"""From a URI to a backend: `ipc://PATH` and `memory://NAME`.
+"""From a URI to a backend.
 
-A `Network` opens both kinds of edges for one process; who is joined to whom is the topology's business.
+| address | bodies | headers |
+|---|---|---|
+| `shm://PATH` | shared memory of one host | rings beside them; the handshake over ZeroMQ |
+| `ipc://PATH`, `tcp://HOST:PORT`, `inproc://NAME` | ZeroMQ messages | ZeroMQ messages |
+| `memory://NAME` | one process | a queue |
+
+A `Network` opens the ends of edges for one process; who is joined to whom is the topology's business. Ends may be opened
+in any order: an outlet waits for its inlet.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from types import TracebackType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import zmq
 
-from tianji.channel.arena import WeightStore
-from tianji.channel.base import ChannelError, Endpoint, Inlet, Outlet, WeightsInlet, WeightsOutlet
-from tianji.channel.bell import BellWeightsInlet, BellWeightsOutlet
+from tianji.channel.base import ChannelError, EdgeSpec, Endpoint, Inlet, Outlet, WeightsInlet, WeightsOutlet
 from tianji.channel.memory import MemoryInlet, MemoryOutlet, MemoryWeightsInlet, MemoryWeightsOutlet
-from tianji.channel.zmq import ZmqInlet, ZmqOutlet
-from tianji.messages import SlotRef
+from tianji.channel.security import Keys, Security
+from tianji.channel.shared import SharedInlet, SharedOutlet
+from tianji.channel.stream import StreamInlet, StreamOutlet
+from tianji.channel.weights import BoardInlet, BoardOutlet, StreamWeightsInlet, StreamWeightsOutlet
 
 E = TypeVar("E", bound=Endpoint)
-M = TypeVar("M")
 
-
-@dataclass(frozen=True)
-class SharedWeights:
-    """Where the weights of an `ipc` edge stand, and a bell for each reader."""
-
-    store: WeightStore
-    bells: tuple[int, ...]
+SCHEMES = ("shm", "tcp", "ipc", "inproc", "memory")
 
 
 class Network:
-    """Opens endpoints by URI and closes them all together; within one process, `memory` names meet here."""
+    """Opens ends by URI and closes them all together; `memory` and `inproc` names meet within one network.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    keys
+        of the run: every tcp edge is then encrypted, and open to owners of the same keys alone.
+    plaintext
+        allows tcp addresses that other hosts can reach without keys; each is logged.
+    """
+
+    def __init__(self, keys: Keys | None = None, *, plaintext: bool = False) -> None:
         self.context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        self._security = Security(self.context, keys, plaintext=plaintext)
         self._open: list[Endpoint] = []
         self._inlets: dict[str, MemoryInlet] = {}
         self._weights: dict[str, MemoryWeightsOutlet] = {}
 
-    def inlet(self, uri: str) -> Inlet:
-        """The consuming end of a chunk edge; it must be opened before a `memory` outlet of its name."""
-        if self._scheme(uri) == "ipc":
-            return self._keep(ZmqInlet(self.context, uri))
-        self._inlets[uri] = inlet = MemoryInlet()
-        return self._keep(inlet)
+    def inlet(self, uri: str, spec: EdgeSpec) -> Inlet:
+        """The consuming end of a chunk edge. Port 0 takes a free one, which stands in the end's `uri`.
 
-    def outlet(self, uri: str, initial: Sequence[SlotRef] = ()) -> Outlet:
-        """A producing end, with the slots that it may write at first."""
-        if self._scheme(uri) == "ipc":
-            return self._keep(ZmqOutlet(self.context, uri, initial))
-        outlet = MemoryOutlet(initial)
-        outlet.connect(self._find(self._inlets, uri))
-        return self._keep(outlet)
+        Raises
+        ------
+        ChannelError
+            for an address that is not understood, cannot be bound, or needs keys that there are not.
+        """
+        match _scheme(uri):
+            case "memory":
+                return self._keep(MemoryInlet(self._inlets, uri, spec))
+            case "shm":
+                return self._keep(SharedInlet(self.context, uri, spec, self._security))
+            case _:
+                return self._keep(StreamInlet(self.context, uri, spec, self._security))
 
-    def weights_outlet(self, uri: str, shared: SharedWeights | None = None) -> WeightsOutlet:
-        """The publishing end of a weights edge; `ipc` needs `shared`."""
-        if self._scheme(uri) == "ipc":
-            where = _needed(shared, uri)
-            return self._keep(BellWeightsOutlet(where.store, where.bells))
-        self._weights[uri] = outlet = MemoryWeightsOutlet()
-        return self._keep(outlet)
+    def outlet(self, uri: str, spec: EdgeSpec, producer: int) -> Outlet:
+        """The end of producer number `producer`, with slots of its own to write."""
+        return self._outlet(uri, spec, producer, None)
 
-    def weights_inlet(self, uri: str, shared: SharedWeights | None = None, reader: int = 0) -> WeightsInlet:
-        """The reading end number `reader` of a weights edge."""
-        if self._scheme(uri) == "ipc":
-            where = _needed(shared, uri)
-            return self._keep(BellWeightsInlet(where.store, where.bells[reader]))
-        return self._keep(MemoryWeightsInlet(self._find(self._weights, uri)))
+    def relay(self, uri: str, spec: EdgeSpec, upstream: Inlet, number: int = 0) -> Outlet:
+        """A producing end that passes on chunks of `upstream`, where they lie."""
+        return self._outlet(uri, spec, -1 - number, upstream)
+
+    def _outlet(self, uri: str, spec: EdgeSpec, member: int, upstream: Inlet | None) -> Outlet:
+        match _scheme(uri):
+            case "memory":
+                return self._keep(MemoryOutlet(self._inlets, uri, spec, member, upstream))
+            case "shm":
+                return self._keep(SharedOutlet(self.context, uri, spec, member, self._security, upstream))
+            case _:
+                return self._keep(StreamOutlet(self.context, uri, spec, member, self._security, upstream))
+
+    def weights_outlet(self, uri: str, parameters: int) -> WeightsOutlet:
+        """The publishing end of a weights edge, for vectors of this many parameters."""
+        match _scheme(uri):
+            case "memory":
+                return self._keep(MemoryWeightsOutlet(self._weights, uri, parameters))
+            case "shm":
+                return self._keep(BoardOutlet(self.context, uri, parameters, self._security))
+            case _:
+                return self._keep(StreamWeightsOutlet(self.context, uri, parameters, self._security))
+
+    def weights_inlet(self, uri: str, parameters: int) -> WeightsInlet:
+        """A reading end of a weights edge."""
+        match _scheme(uri):
+            case "memory":
+                return self._keep(MemoryWeightsInlet(self._weights, uri, parameters))
+            case "shm":
+                return self._keep(BoardInlet(self.context, uri, parameters, self._security))
+            case _:
+                return self._keep(StreamWeightsInlet(self.context, uri, parameters, self._security))
 
     def close(self) -> None:
         """Close what was opened, last first."""
         while self._open:
             self._open.pop().close()
+        self._security.close()
         self.context.term()
 
     def __enter__(self) -> Network:
@@ -86,21 +117,9 @@ class Network:
         self._open.append(endpoint)
         return endpoint
 
-    @staticmethod
-    def _scheme(uri: str) -> str:
-        scheme = uri.partition("://")[0]
-        if scheme not in ("ipc", "memory"):
-            raise ChannelError(f"no channel for {uri!r}; known schemes: ipc, memory")
-        return scheme
 
-    @staticmethod
-    def _find(named: dict[str, M], uri: str) -> M:
-        if uri not in named:
-            raise ChannelError(f"nothing is bound to {uri}")
-        return named[uri]
-
-
-def _needed(shared: SharedWeights | None, uri: str) -> SharedWeights:
-    if shared is None:
-        raise ChannelError(f"{uri}: a weights edge of this kind needs shared memory and bells")
-    return shared
+def _scheme(uri: Any) -> str:
+    scheme, mark, rest = str(uri).partition("://")
+    if scheme not in SCHEMES or not mark or not rest:
+        raise ChannelError(f"no channel for {str(uri)!r}; known schemes: {', '.join(SCHEMES)}")
+    return scheme

@@ -1,4 +1,4 @@
-"""A run on this machine: one process for each role, joined through a private directory and nameless shared memory."""
+"""A run on this machine: one process for each role, joined through sockets in a private directory."""
 
 from __future__ import annotations
 
@@ -17,13 +17,10 @@ from contextlib import ExitStack, contextmanager
 import msgspec
 import zmq
 
-from tianji.algorithms import networks
-from tianji.channel.arena import Arena, WeightStore, anonymous_file
-from tianji.channel.bell import make_bell
 from tianji.config import TrainConfig
 from tianji.envs import EnvDescription
 from tianji.messages import PROTOCOL, Failed, FromRole, Hello, Report, Start, Stop, decode_from_role, encode
-from tianji.topology import build, chunk_layout
+from tianji.topology import build
 from tianji.worlds.real import Assignment
 
 SETUP_LIMIT_S = 120.0
@@ -62,17 +59,7 @@ def run(
     """
     with ExitStack() as stack:
         control, base_uri = stack.enter_context(control_socket())
-        layout = chunk_layout(config, describe)
-        parameters = networks.build(config.network, describe.features, describe.actions).size
-        arena_bytes = Arena.size_bytes(config.chunk_slots, layout.capacity_bytes)
-        arena_fds = [anonymous_file(f"tianji-arena-{i}", arena_bytes) for i in range(config.actors)]
-        weights_fd = anonymous_file("tianji-weights", WeightStore.size_bytes(parameters))
-        bell_fds = [make_bell() for _ in range(config.actors)]
-        inherited = (*arena_fds, weights_fd, *bell_fds)
-        for fd in inherited:
-            stack.callback(os.close, fd)
-
-        topology = build(config, base_uri)
+        topology = build(config, f"{config.channel}://{base_uri.removeprefix('ipc://')}")
         supervisor = Supervisor(control, on_message)
         stack.callback(supervisor.end)
         for spec in topology.roles:
@@ -83,13 +70,8 @@ def run(
                 topology=topology,
                 control_uri=f"{base_uri}/control",
                 parent=os.getpid(),
-                arena_fds=tuple(arena_fds),
-                weights_fd=weights_fd,
-                bell_fds=tuple(bell_fds),
-                parameters=parameters,
             )
-            command = ["tianji.worlds.real", f"tj-{spec.name}"]
-            supervisor.spawn(spec.name, command, msgspec.json.encode(assignment), inherited)
+            supervisor.spawn(spec.name, ["tianji.worlds.real", f"tj-{spec.name}"], msgspec.json.encode(assignment))
         supervisor.supervise(config.stop_seconds)
 
 
@@ -125,7 +107,7 @@ class Supervisor:
         self._stopping: str | None = None
         self._begun_at: float | None = None
 
-    def spawn(self, name: str, command: Sequence[str], assignment: bytes, fds: tuple[int, ...]) -> None:
+    def spawn(self, name: str, command: Sequence[str], assignment: bytes, fds: tuple[int, ...] = ()) -> None:
         """Start one role's process: `python -m COMMAND` with the assignment on its standard input, inheriting `fds`."""
         process = subprocess.Popen(
             [sys.executable, "-m", *command],

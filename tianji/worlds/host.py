@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tianji.channel.base import Endpoint, Inlet, Outlet, WeightsInlet, WeightsOutlet
+from tianji.channel.base import COALESCE_NS, Endpoint, Inlet, Outlet, WeightsInlet, WeightsOutlet
 from tianji.messages import Done, Episodes, Snapshot, Started
 from tianji.roles.role import (
     Announce,
@@ -50,6 +50,8 @@ class Host:
     def __post_init__(self) -> None:
         self.account = self.worker.account
         self._started = False
+        self._work_ns = COALESCE_NS + 1
+        """How long the last piece of work took; the first is taken for a long one."""
         self._begun = False
 
     @property
@@ -74,6 +76,8 @@ class Host:
     def pump(self) -> bool:
         """Hand the role all that has come in; say whether there was anything."""
         events: list[Event] = []
+        if self.weights_out is not None:
+            self.weights_out.serve()
         if not self._begun:
             return False
         for port, outlet in self.outlets.items():
@@ -106,7 +110,14 @@ class Host:
                 if not self._started:
                     self._started = True
                     self.tell(Started(self.role.name, self.clock()))
-                return WorkDone(self.worker.run(argument))
+                start = self.clock()
+                if self._work_ns > COALESCE_NS:
+                    # Peers would wait for what was kept back until this is done.
+                    for end in self.endpoints:
+                        end.flush()
+                result = self.worker.run(argument)
+                self._work_ns = self.clock() - start
+                return WorkDone(result)
             case Send(port=port, chunks=chunks):
                 start = self.clock()
                 self.outlets[port].send(chunks)

@@ -14,8 +14,8 @@ from threadpoolctl import threadpool_limits
 from tianji.channel.registry import Network
 from tianji.config import TrainConfig
 from tianji.envs import EnvDescription
-from tianji.messages import FromRole, SlotRef
-from tianji.topology import build, chunk_layout
+from tianji.messages import FromRole
+from tianji.topology import build
 from tianji.worlds.assembly import assemble
 
 
@@ -39,12 +39,7 @@ def run(
         None serves roles in the order of the topology, always.
     """
     topology = build(config, "memory://lockstep")
-    layout = chunk_layout(config, describe)
-    slots: dict[SlotRef, bytearray] = {}
     reasons: list[str] = []
-
-    def memory(slot: SlotRef) -> bytearray:
-        return slots.setdefault(slot, bytearray(layout.capacity_bytes))
 
     def tell(message: FromRole) -> None:
         if reason := on_message(message):
@@ -52,7 +47,7 @@ def run(
 
     # One BLAS thread, as every process of the real world has: the same sums in the same order.
     with threadpool_limits(1), Network() as network:
-        hosts = [assemble(spec, config, describe, topology, network, memory, None, tell) for spec in topology.roles]
+        hosts = [assemble(spec, config, describe, topology, network, tell) for spec in topology.roles]
         try:
             order = list(hosts)
             rng = None if order_seed is None else np.random.default_rng(order_seed)

@@ -11,16 +11,16 @@ import time
 import traceback
 
 import msgspec
-import zmq
 from msgspec import Struct
 
-from tianji.channel.arena import Arena, WeightStore
-from tianji.channel.registry import Network, SharedWeights
+from tianji.channel.registry import Network
+from tianji.channel.waiter import Waiter
+from tianji.channel.zmq import Control
 from tianji.config import TrainConfig
 from tianji.envs import EnvDescription
 from tianji.launch.process import die_with_parent, name_process
-from tianji.messages import PROTOCOL, Failed, FromRole, Hello, SlotRef, Start, Stop, decode_to_role, encode
-from tianji.topology import RoleSpec, Topology, chunk_layout
+from tianji.messages import PROTOCOL, Failed, FromRole, Hello, Start, Stop, decode_to_role, encode
+from tianji.topology import RoleSpec, Topology
 from tianji.worlds.assembly import assemble
 from tianji.worlds.host import Host
 
@@ -34,12 +34,6 @@ class Assignment(Struct, frozen=True):
     topology: Topology
     control_uri: str
     parent: int
-    arena_fds: tuple[int, ...]
-    """Descriptor of each actor's arena, inherited."""
-    weights_fd: int
-    bell_fds: tuple[int, ...]
-    """Descriptor of each actor's bell, rung when there are new weights."""
-    parameters: int
 
 
 def main() -> int:
@@ -50,37 +44,24 @@ def main() -> int:
     # Ctrl-C reaches the whole process group; the launcher alone decides what follows.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     name_process(f"tj-{name}")
-    with Network() as network:
-        control = network.context.socket(zmq.DEALER)
-        control.setsockopt(zmq.LINGER, 1000)
-        control.setsockopt(zmq.SNDHWM, 0)
-        control.connect(assignment.control_uri)
+    with Network() as network, Control(network.context, assignment.control_uri) as control:
         try:
             run(assignment, network, control)
         except Exception as error:  # The launcher must hear of it, whatever it is; the traceback goes to our stderr.
             traceback.print_exc()
             control.send(encode(Failed(name, f"{type(error).__name__}: {error}")))
             return 1
-        finally:
-            control.close()
     return 0
 
 
-def run(assignment: Assignment, network: Network, control: zmq.Socket[bytes]) -> None:
+def run(assignment: Assignment, network: Network, control: Control) -> None:
     """Assemble the role, wait for the start and serve until it ends."""
-    config, describe, spec = assignment.config, assignment.describe, assignment.spec
-    layout = chunk_layout(config, describe)
-    arenas = [Arena(fd, config.chunk_slots, layout.capacity_bytes) for fd in assignment.arena_fds]
-    store = WeightStore(assignment.weights_fd, assignment.parameters)
-
-    def memory(slot: SlotRef) -> memoryview:
-        return arenas[slot.arena].slot(slot.slot)
+    spec = assignment.spec
 
     def tell(message: FromRole) -> None:
         control.send(encode(message))
 
-    shared = SharedWeights(store, assignment.bell_fds)
-    host = assemble(spec, config, describe, assignment.topology, network, memory, shared, tell)
+    host = assemble(spec, assignment.config, assignment.describe, assignment.topology, network, tell)
     try:
         tell(Hello(spec.name, PROTOCOL, assignment.parent))
         serve(host, control)
@@ -88,30 +69,26 @@ def run(assignment: Assignment, network: Network, control: zmq.Socket[bytes]) ->
         host.close()
 
 
-def serve(host: Host, control: zmq.Socket[bytes]) -> None:
+def serve(host: Host, control: Control) -> None:
     """Wait for whatever comes, hand it to the host, and keep account of why it waited."""
-    poller = zmq.Poller()
-    poller.register(control, zmq.POLLIN)
-    for end in host.endpoints:
-        if end.socket is not None:
-            poller.register(end.socket, zmq.POLLIN)
     begun = False
     clock, waited = time.monotonic_ns, host.account.wait_ns
-    while not host.ended:
-        cause = host.role.waiting_for() if begun else "barrier"
-        before = clock()
-        ready = dict(poller.poll())
-        if begun:
-            waited[cause] += clock() - before
-        if control in ready:
-            message = decode_to_role(control.recv())
-            if isinstance(message, Start):
-                begun = True
-                host.begin()
-            elif isinstance(message, Stop):
-                host.stop(message.reason)
-        while not host.ended and host.pump():
-            pass
+    with Waiter([control, *host.endpoints]) as waiter:
+        while not host.ended:
+            cause = host.role.waiting_for() if begun else "barrier"
+            before = clock()
+            waiter.wait()
+            if begun:
+                waited[cause] += clock() - before
+            for frame in control.receive():
+                message = decode_to_role(frame)
+                if isinstance(message, Start):
+                    begun = True
+                    host.begin()
+                elif isinstance(message, Stop):
+                    host.stop(message.reason)
+            while not host.ended and host.pump():
+                pass
 
 
 if __name__ == "__main__":

@@ -223,13 +223,20 @@ class Idle:
         """Nothing to free."""
 
 
-def chunk_views(layout: ChunkLayout, memory: Callable[[SlotRef], Any]) -> Body:
-    """Views of slots, made once for each slot."""
-    cache: dict[SlotRef, Views] = {}
+def chunk_views(layout: ChunkLayout, memory: Callable[[SlotRef], memoryview]) -> Body:
+    """Views of slots, made once for each slot, and again when another process's memory has taken its place."""
+    cache: dict[SlotRef, tuple[memoryview, Views]] = {}
 
     def body(slot: SlotRef) -> Views:
-        if slot not in cache:
-            cache[slot] = layout.views(memory(slot))
-        return cache[slot]
+        place = memory(slot)
+        try:
+            known, views = cache[slot]
+            if known is place:
+                return views
+        except KeyError:
+            pass
+        views = layout.views(place)
+        cache[slot] = place, views
+        return views
 
     return body

@@ -1,0 +1,120 @@
+"""Ends of edges for tests, all in one process, driven until something is the case."""
+
+import tempfile
+import time
+from collections import defaultdict
+
+import numpy as np
+
+from tianji.channel.base import EdgeSpec, Inlet, Outlet
+from tianji.channel.registry import Network
+from tianji.channel.waiter import Waiter
+from tianji.layout import ChunkLayout, Field, opaque_layout
+from tianji.messages import ChunkHeader
+
+DEADLINE_S = 20
+SCHEMES = ["shm", "tcp", "ipc", "inproc", "memory"]
+SLOTS, PRODUCERS, PARAMETERS = 4, 3, 5
+
+
+class Bench:
+    """A network, one address of a backend, and what has come so far at each end."""
+
+    def __init__(self, scheme, stack, size_bytes=64, slots=SLOTS, producers=PRODUCERS, **network):
+        self.scheme = scheme
+        self.network = stack.enter_context(Network(**network))
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="tj"))
+        self.base = {"shm": f"shm://{folder}/", "ipc": f"ipc://{folder}/", "tcp": "tcp://127.0.0.1:"}.get(
+            scheme, f"{scheme}://test-"
+        )
+        self.spec = EdgeSpec(opaque_layout(size_bytes), slots, producers)
+        self.got = defaultdict(list)
+        self.free = defaultdict(list)
+        self.ends = []
+        stack.callback(self.ends.clear)
+
+    def address(self, name):
+        return self.base + ("0" if self.scheme == "tcp" else name)
+
+    def inlet(self, name="a", spec=None):
+        return self.keep(self.network.inlet(name if "://" in name else self.address(name), spec or self.spec))
+
+    def outlet(self, inlet, producer=0, spec=None):
+        return self.keep(self.network.outlet(getattr(inlet, "uri", inlet), spec or self.spec, producer))
+
+    def relay(self, inlet, upstream):
+        return self.keep(self.network.relay(inlet.uri, self.spec, upstream))
+
+    def keep(self, end):
+        self.ends.append(end)
+        return end
+
+    def close(self, end):
+        self.ends.remove(end)
+        end.close()
+
+    def look(self):
+        """Take in at every end what has come."""
+        for end in self.ends:
+            if isinstance(end, Inlet):
+                self.got[end] += end.receive()
+            elif isinstance(end, Outlet):
+                self.free[end] += end.credits()
+
+    def until(self, condition, deadline_s=DEADLINE_S):
+        """Drive all ends until the condition holds."""
+        deadline = time.monotonic() + deadline_s
+        with Waiter(self.ends) as waiter:
+            while True:
+                self.look()
+                if condition():
+                    return
+                assert time.monotonic() < deadline, f"got {dict(self.got)}, free {dict(self.free)}"
+                # Not longer, because a thread or process of the test may change what the condition asks for.
+                waiter.wait(0.05)
+
+    def quiet(self, seconds=0.15):
+        """Drive all ends for a while in which nothing must happen."""
+        end = time.monotonic() + seconds
+        self.until(lambda: time.monotonic() >= end)
+
+    def write(self, outlet, sequence=0, body=b"", producer=None, **wrong):
+        """Build a chunk in the next free slot; its header, unsent."""
+        ref = self.free[outlet].pop(0)
+        outlet.slot(ref)[: len(body)] = body
+        fields = {
+            "producer": ref.arena if producer is None else producer,
+            "sequence": sequence,
+            "version": 0,
+            "layout": self.spec.layout.id,
+            "count": 1,
+            "ragged_rows": len(body),
+            "size_bytes": len(body),
+            "slot": ref,
+        }
+        return ChunkHeader(**{**fields, **wrong})
+
+    def body(self, inlet, chunk):
+        return bytes(inlet.body(chunk.slot)[: chunk.size_bytes])
+
+    def pair(self):
+        """An inlet and a producer that has all its credit."""
+        inlet = self.inlet()
+        outlet = self.outlet(inlet)
+        self.until(lambda: len(self.free[outlet]) == self.spec.slots)
+        return inlet, outlet
+
+
+def text(number):
+    """A body that says which it is."""
+    return f"body {number}".encode()
+
+
+def vector(value):
+    return np.full(PARAMETERS, value, np.float32)
+
+
+def structured_spec(slots=SLOTS, producers=1):
+    """An edge for chunks with a fixed part and a ragged one."""
+    layout = ChunkLayout([Field("reward", "<f4", (8,)), Field("extra", "<u2", (10, 3))])
+    return EdgeSpec(layout, slots, producers)

@@ -1,0 +1,112 @@
+"""kill -9 of either side at every stage of a hand-over: nothing is torn, lost for good, or left behind."""
+
+import os
+import signal
+import subprocess
+import sys
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import chunk_peer
+import edges
+import pytest
+from edges import SLOTS, Bench, text
+
+
+@pytest.fixture(params=["shm", "ipc", "tcp"])
+def bench(request):
+    with ExitStack() as stack:
+        yield Bench(request.param, stack)
+
+
+@contextmanager
+def peer(side, uri, stage):
+    """A peer's process, once it has reached its stage (the caller must let it get there); killed in the end."""
+    process = subprocess.Popen(
+        [sys.executable, chunk_peer.__file__, side, uri, stage],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(Path(edges.__file__).parent)},
+    )
+    os.set_blocking(process.stdout.fileno(), False)
+    try:
+        yield process
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        process.stdout.close()
+
+
+def reached(process, stage):
+    """Whether the peer has said so."""
+    assert process.poll() is None, "the peer has ended by itself"
+    return stage in (process.stdout.readline() or "")
+
+
+def carry_on(bench, inlet, outlet, first):
+    """The edge works, with all its slots."""
+    for sequence in range(first, first + 3 * SLOTS):
+        bench.until(lambda: bench.free[outlet])
+        outlet.send([bench.write(outlet, sequence, text(sequence))])
+        bench.until(lambda: bench.got[inlet])
+        (chunk,) = bench.got.pop(inlet)
+        assert (chunk.sequence, bench.body(inlet, chunk)) == (sequence, text(sequence))
+        inlet.release([chunk.slot])
+    bench.until(lambda: len(bench.free[outlet]) == SLOTS)
+
+
+@pytest.mark.parametrize("stage", chunk_peer.PRODUCER_STAGES)
+def test_a_producer_that_is_killed(bench, stage):
+    inlet = bench.inlet()
+    with peer("produce", inlet.uri, stage) as process:
+        bench.until(lambda: reached(process, stage))
+    sent = {"joined": 0, "starved": 4}.get(stage, 3)
+    bench.quiet()
+    # It is dead; what it had sent is whole, and stays so when somebody takes its place. From shared memory all of it is
+    # there; of what was to travel, ZeroMQ's thread had perhaps not taken leave of the last.
+    came = len(bench.got[inlet])
+    assert came == sent if bench.scheme == "shm" else came <= sent
+    outlet = bench.outlet(inlet)
+    bench.until(lambda: len(bench.free[outlet]) == SLOTS - came)
+    while bench.free[outlet]:
+        outlet.send([bench.write(outlet, 90 + len(bench.free[outlet]), b"successor")])
+    bench.until(lambda: len(bench.got[inlet]) == SLOTS)
+    assert [bench.body(inlet, c) for c in bench.got[inlet] if c.sequence < 90] == [text(s) for s in range(came)]
+    inlet.release([c.slot for c in bench.got.pop(inlet)])
+    bench.until(lambda: len(bench.free[outlet]) == SLOTS)
+    carry_on(bench, inlet, outlet, 100)
+
+
+@pytest.mark.parametrize("stage", chunk_peer.CONSUMER_STAGES)
+def test_a_consumer_that_is_killed(bench, stage):
+    if bench.scheme == "tcp":
+        free = bench.inlet()
+        uri = free.uri
+        bench.close(free)
+    else:
+        uri = bench.address("a")
+    outlet = bench.outlet(uri)
+    # A slot in hand while the consumer dies: nobody may hand it out again.
+    with peer("consume", uri, stage) as process:
+        if stage in ("bound", "received"):
+            bench.until(lambda: reached(process, stage))
+        else:
+            bench.until(lambda: len(bench.free[outlet]) == SLOTS)
+            outlet.send([bench.write(outlet, s, text(s)) for s in range(2)])
+            bench.until(lambda: reached(process, stage))
+    inlet = bench.inlet(uri)
+    bench.until(lambda: len(bench.free[outlet]) == SLOTS)
+    bench.quiet()
+    assert sorted(ref.slot for ref in bench.free[outlet]) == list(range(SLOTS))
+    carry_on(bench, inlet, outlet, 100)
+
+
+def test_an_inlet_notices_that_a_process_of_its_host_died():
+    with ExitStack() as stack:
+        bench = Bench("shm", stack)
+        inlet = bench.inlet()
+        with peer("produce", inlet.uri, "sent") as process:
+            bench.until(lambda: reached(process, "sent"))
+            assert inlet.counters["peers_lost"] == 0
+        bench.until(lambda: inlet.counters["peers_lost"] == 1)
+        assert [bench.body(inlet, c) for c in bench.got[inlet]] == [text(s) for s in range(3)]

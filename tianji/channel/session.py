@@ -1,0 +1,418 @@
+"""What the chunk edges over ZeroMQ have in common: who may send, which slots are whose, and what happens when a peer ends.
+
+A session begins when an inlet welcomes an outlet's `Join`, and ends when either side leaves, dies or joins anew. The
+welcome names the slots of that member which are still being read; all its others are its to write. So a session needs
+no memory of the one before: what was lost with it is free again, and nothing that is being read is ever written.
+"""
+
+from __future__ import annotations
+
+import secrets
+import select
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+import zmq
+
+from tianji.channel.arena import Arena
+from tianji.channel.base import ChannelError, EdgeSpec, Inlet, Outlet, log, on_its_way
+from tianji.channel.security import Security
+from tianji.channel.zmq import DOWN, HEADERS_BYTES, UP, Line, address, descriptor, listen, messages, readable
+from tianji.messages import (
+    PROTOCOL,
+    ChunkHeader,
+    Credit,
+    Join,
+    Leave,
+    OnEdge,
+    ProtocolError,
+    Refused,
+    Shared,
+    SlotRef,
+    Welcome,
+    decode_edge,
+    encode,
+)
+
+
+class SessionOutlet(Outlet):
+    """Producing end.
+
+    Parameters
+    ----------
+    member
+        number of this producer, or -1 - k for relay number k.
+    upstream
+        of a relay: the inlet whose chunks it passes on.
+    """
+
+    def __init__(
+        self, context: zmq.Context[Any], uri: str, spec: EdgeSpec, member: int, security: Security, upstream: Inlet | None
+    ) -> None:
+        super().__init__()
+        if (member < 0) is (upstream is None) or member >= spec.producers:
+            raise ChannelError(f"outlet {member} of an edge for {spec.producers} producers")
+        self.uri = uri
+        self._context, self._security = context, security
+        self._spec, self._member, self._upstream = spec, member, upstream
+        # A producer's slots are all away until the inlet says otherwise; a relay has none of its own.
+        self._out = {SlotRef(member, n) for n in range(spec.slots)} if upstream is None else set()
+        self._back: list[SlotRef] = []
+        self._queue: list[ChunkHeader] = []
+        """Kept back, or waiting for a session: never more than there are slots."""
+        self._incarnation = 0
+        self._open = False
+        self._refusal: str | None = None
+        self._watch = select.epoll()
+        self._connect()
+
+    def _connect(self) -> None:
+        # The longest message is a list of all slots.
+        largest = HEADERS_BYTES + 24 * self._spec.slots * self._spec.producers
+        self._line = Line(self._context, self._transport(self.uri), self._security, largest)
+        for fd in self._line.descriptors:
+            self._watch.register(fd, select.EPOLLIN)
+
+    @staticmethod
+    def _transport(uri: str) -> str:
+        """The ZeroMQ address of an edge."""
+        return uri
+
+    @property
+    def descriptors(self) -> tuple[int, ...]:
+        return (self._watch.fileno(),)
+
+    def pending(self) -> bool:
+        return bool(self._back) or self._refusal is not None or self._line.readable()
+
+    def credits(self) -> list[SlotRef]:
+        self._converse()
+        if self._refusal is not None:
+            raise ChannelError(self._refusal)
+        back, self._back = self._back, []
+        return back
+
+    def _depart(self, chunks: Sequence[ChunkHeader]) -> None:
+        """Note that slots go away."""
+        slots = [chunk.slot for chunk in chunks]
+        if not self._out.isdisjoint(slots):
+            raise on_its_way(next(slot for slot in slots if slot in self._out))
+        self._out.update(slots)
+
+    def _credited(self, slots: Sequence[SlotRef]) -> None:
+        """Take slots back."""
+        out = self._out
+        left = len(out) - len(slots)
+        out.difference_update(slots)
+        if len(out) == left:
+            self._back += slots
+        else:
+            # Credit for what was not sent, or twice: whoever says so lost count. A new session counts from the start.
+            self.counters["malformed"] += 1
+            self._join()
+
+    def _converse(self) -> None:
+        """Take in what has happened to the connection and what came by it."""
+        for change in self._line.changes():
+            if change == UP:
+                self._join()
+            elif change == DOWN:
+                self._lose()
+            else:
+                self._refusal = f"{self.uri} refused the connection: both sides need the same run keys"
+        if not readable(self._line.socket):
+            return
+        for frames in messages(self._line.socket):
+            try:
+                message = decode_edge(frames[0].bytes)
+            except ProtocolError:
+                self.counters["malformed"] += 1
+                continue
+            if isinstance(message, Leave):
+                self._lose()
+                if self.uri.startswith("inproc://"):
+                    # Within a process nothing connects again by itself.
+                    self._line.close()
+                    self._connect()
+                return
+            self._heard(message)
+
+    def _heard(self, message: OnEdge) -> None:
+        match message:
+            case Welcome() if message.incarnation == self._incarnation:
+                self._open = self._opened(message)
+                if not self._open:
+                    return
+                # What waits to be sent can still be sent; all else that is not being read is free again.
+                kept = set(message.held).union(chunk.slot for chunk in self._queue)
+                free = sorted(self._out - kept, key=lambda slot: (slot.arena, slot.slot))
+                self._out &= kept
+                self._back += free
+                self.flush()
+            case Refused() if message.incarnation == self._incarnation:
+                self._refusal = f"{self.uri} refused this outlet: {message.reason}"
+            case Credit() if self._open:
+                self._credited(message.slots)
+            case Welcome() | Refused() | Credit():
+                self.counters["late"] += 1
+            case _:
+                self.counters["malformed"] += 1
+
+    def _join(self) -> None:
+        self._lose()
+        self._incarnation = secrets.randbits(62)
+        spec = self._spec
+        join = Join(PROTOCOL, self._incarnation, self._member, spec.layout.id, spec.slots, spec.slot_bytes, self._offer())
+        self._line.say(encode(join))
+
+    def _offer(self) -> Shared | None:
+        """What a new session shares."""
+        return None
+
+    def _opened(self, welcome: Welcome) -> bool:
+        """Begin a session; False when that is not possible after all."""
+        return True
+
+    def _lose(self) -> None:
+        """The session, if there is one, is over. Slots whose chunks were sent come back with the next one."""
+        if self._open:
+            self.counters["sessions_lost"] += 1
+        self._open = False
+
+    def close(self) -> None:
+        if not self._watch.closed:
+            if self._open:
+                self._line.say(encode(Leave()))
+            # Whoever is not there yet will not be told.
+            self._line.close(None if self._open else 0)
+            self._open = False
+            self._watch.close()
+
+
+class Peer:
+    """A member's session, as the inlet sees it."""
+
+    def __init__(self, route: bytes, join: Join) -> None:
+        self.route = route
+        self.member, self.incarnation = join.member, join.incarnation
+        self.alive = True
+        self.arenas: dict[int, Arena] = {}
+        """Where the chunks that it sends lie, by the number of the arena."""
+        self.back: list[SlotRef] = []
+        """Credits that were kept back."""
+        self.credited_ns = 0
+        """When it was last sent any."""
+
+
+class SessionInlet(Inlet):
+    """Consuming end."""
+
+    def __init__(
+        self,
+        context: zmq.Context[Any],
+        uri: str,
+        spec: EdgeSpec,
+        security: Security,
+        largest_bytes: int = HEADERS_BYTES,
+        queue: int = 1000,
+    ) -> None:
+        super().__init__()
+        self._spec = spec
+        self._chunks: list[ChunkHeader] = []
+        self._held: dict[SlotRef, tuple[Peer, Arena]] = {}
+        self._members: dict[int, Peer] = {}
+        self._routes: dict[bytes, Peer] = {}
+        self._departed: list[Peer] = []
+        """Retired, and something that they sent is still held."""
+        self._socket = listen(context, self._transport(uri), security, largest_bytes, queue)
+        self._watch = select.epoll()
+        self._watch.register(descriptor(self._socket), select.EPOLLIN)
+        self.uri = self._named(address(self._socket))
+
+    @staticmethod
+    def _transport(uri: str) -> str:
+        """The ZeroMQ address of an edge."""
+        return uri
+
+    @staticmethod
+    def _named(bound: str) -> str:
+        """The edge at a ZeroMQ address."""
+        return bound
+
+    @property
+    def descriptors(self) -> tuple[int, ...]:
+        return (self._watch.fileno(),)
+
+    def pending(self) -> bool:
+        return bool(self._chunks) or readable(self._socket)
+
+    def receive(self) -> list[ChunkHeader]:
+        if readable(self._socket):
+            self._converse()
+        chunks, self._chunks = self._chunks, []
+        return chunks
+
+    def body(self, ref: SlotRef) -> memoryview:
+        try:
+            return self._held[ref][1].views[ref.slot]
+        except KeyError:
+            raise _not_held(ref) from None
+
+    def arena(self, ref: SlotRef) -> Arena:
+        """Where a chunk that is held here lies."""
+        try:
+            return self._held[ref][1]
+        except KeyError:
+            raise _not_held(ref) from None
+
+    def release(self, slots: Sequence[SlotRef]) -> None:
+        held = self._held
+        touched: list[Peer] = []
+        for slot in slots:
+            try:
+                peer, _ = held.pop(slot)
+            except KeyError:
+                raise _not_held(slot) from None
+            if not peer.alive:
+                if not any(holder is peer for holder, _ in held.values()):
+                    self._forget(peer)
+                # Whoever sent it is gone; whoever took its place may write the slot.
+                if peer.member not in self._members:
+                    continue
+                peer = self._members[peer.member]
+            peer.back.append(slot)
+            if peer not in touched:
+                touched.append(peer)
+        for peer in touched:
+            self._credit(peer, now=False)
+
+    @abstractmethod
+    def _credit(self, peer: Peer, *, now: bool) -> None:
+        """Send a peer its credits, unless it is better to wait for more."""
+
+    def flush(self) -> None:
+        for peer in self._members.values():
+            if peer.back:
+                self._credit(peer, now=True)
+
+    def _take_in(self, peer: Peer, chunks: Sequence[ChunkHeader]) -> None:
+        """Check chunks that a peer sent, and hold what is in order."""
+        spec, held, arenas = self._spec, self._held, peer.arenas
+        layout, last = spec.layout, spec.layout.fields[-1]
+        wanted, fixed, row, rows, slots = layout.id, layout.offsets[last.name], last.row_bytes, last.shape[0], spec.slots
+        number, entry, keep = -1, None, self._chunks.append
+        for chunk in chunks:
+            slot, ragged = chunk.slot, chunk.ragged_rows
+            if slot.arena != number:
+                number = slot.arena
+                arena = arenas.get(number)
+                entry = None if arena is None else (peer, arena)
+            if slot in held:
+                self.counters["uncredited"] += 1
+            elif (
+                chunk.size_bytes != fixed + ragged * row
+                or ragged > rows
+                or chunk.layout != wanted
+                or entry is None
+                or slot.slot >= slots
+            ):
+                self.counters["malformed"] += 1
+            else:
+                held[slot] = entry
+                keep(chunk)
+
+    def _converse(self) -> None:
+        """Take in what came by the socket."""
+        for route, header, *payload in messages(self._socket):
+            try:
+                message = decode_edge(header.bytes)
+            except ProtocolError:
+                self.counters["malformed"] += 1
+                continue
+            if isinstance(message, Join):
+                self._joined(route.bytes, message)
+                continue
+            peer = self._routes.get(route.bytes)
+            if peer is None:
+                # Of a session that is over, or of somebody who never joined.
+                self.counters["late"] += 1
+            elif isinstance(message, Leave):
+                self._retire(peer)
+            else:
+                self._carried(peer, message, payload)
+
+    def _carried(self, peer: Peer, message: OnEdge, payload: Sequence[zmq.Frame]) -> None:
+        """A message of a session."""
+        self.counters["malformed"] += 1
+
+    def _joined(self, route: bytes, join: Join) -> None:
+        reason = self._unacceptable(join)
+        if reason is None:
+            if (old := self._members.get(join.member)) is not None:
+                self._retire(old)
+            try:
+                peer, shared = self._admit(route, join)
+            except ChannelError as error:
+                reason = str(error)
+        if reason is not None:
+            self.counters["refused"] += 1
+            log.error("%s: refused outlet %d: %s", self.uri, join.member, reason)
+            self._socket.send_multipart([route, encode(Refused(join.incarnation, reason))], zmq.NOBLOCK)
+            return
+        self._members[join.member] = self._routes[route] = peer
+        held = [slot for slot, (holder, _) in self._held.items() if holder.member == join.member]
+        self._socket.send_multipart([route, encode(Welcome(join.incarnation, held, shared))], zmq.NOBLOCK)
+
+    def _unacceptable(self, join: Join) -> str | None:
+        """Why there can be no session."""
+        spec = self._spec
+        if join.protocol != PROTOCOL:
+            return f"it speaks protocol {join.protocol}, the inlet {PROTOCOL}"
+        if not -spec.producers <= join.member < spec.producers:
+            return f"the edge is for producers 0 to {spec.producers - 1}, not {join.member}"
+        if join.layout != spec.layout.id:
+            return f"its chunks have layout {join.layout:016x}, the inlet's {spec.layout.id:016x}: configurations differ"
+        if (join.slots, join.slot_bytes) != (spec.slots, spec.slot_bytes):
+            return f"it has {join.slots} slots of {join.slot_bytes} bytes, the inlet's are {spec.slots} of {spec.slot_bytes}"
+        return None
+
+    @abstractmethod
+    def _admit(self, route: bytes, join: Join) -> tuple[Peer, Shared | None]:
+        """Make the session."""
+
+    def _retire(self, peer: Peer) -> None:
+        """A session is over. What it sent stays readable until it is released."""
+        peer.alive = False
+        self._routes.pop(peer.route, None)
+        if self._members.get(peer.member) is peer:
+            del self._members[peer.member]
+        if any(holder is peer for holder, _ in self._held.values()):
+            self._departed.append(peer)
+        else:
+            self._forget(peer)
+
+    def _forget(self, peer: Peer) -> None:
+        """Nothing that a retired peer sent is held any more: free what is left of it."""
+        if peer in self._departed:
+            self._departed.remove(peer)
+
+    def close(self) -> None:
+        if not self._watch.closed:
+            self.flush()
+            if self.uri.startswith("inproc://"):
+                # At once: peers that are told come back at once, and would find this socket still.
+                self._socket.unbind(self.uri)
+            for peer in list(self._members.values()):
+                self._socket.send_multipart([peer.route, encode(Leave())], zmq.NOBLOCK)
+                self._retire(peer)
+            self._chunks.clear()
+            self._held.clear()
+            for peer in list(self._departed):
+                self._forget(peer)
+            self._socket.close()
+            self._watch.close()
+
+
+def _not_held(slot: SlotRef) -> ChannelError:
+    return ChannelError(f"slot {slot.slot} of arena {slot.arena} is not held here")

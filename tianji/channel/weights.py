@@ -1,0 +1,395 @@
+"""Weights edges. On one host a board that all readers look at; between hosts each reader is sent the newest vector.
+
+A reader has credit for one vector: it asks for the next when it has the last, and is sent what is newest then, or as soon
+as there is something newer. So nothing is ever queued, a slow reader skips versions, and the publisher never waits.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import select
+from abc import abstractmethod
+from typing import Any
+
+import numpy as np
+import zmq
+from numpy.typing import NDArray
+
+from tianji.channel.arena import anonymous_file, open_file_of, open_of
+from tianji.channel.base import ChannelError, WeightsInlet, WeightsOutlet, log, rising
+from tianji.channel.board import WeightBoard
+from tianji.channel.ring import Bell
+from tianji.channel.security import Security
+from tianji.channel.zmq import DOWN, HEADERS_BYTES, UP, Line, address, descriptor, listen, messages, readable
+from tianji.messages import (
+    PROTOCOL,
+    Board,
+    Leave,
+    OnEdge,
+    ProtocolError,
+    Ready,
+    Refused,
+    Shared,
+    Subscribe,
+    Weights,
+    decode_edge,
+    encode,
+)
+
+
+class _Publisher(WeightsOutlet):
+    """What publishers have in common: who reads, and who may not."""
+
+    def __init__(self, context: zmq.Context[Any], uri: str, parameters: int, security: Security) -> None:
+        super().__init__()
+        self._parameters = parameters
+        self._latest: int | None = None
+        self._readers: set[bytes] = set()
+        self._socket = listen(context, self._transport(uri), security)
+        # A reader that vanished is told of by the first send to it.
+        self._socket.router_mandatory = 1
+        self._watch = select.epoll()
+        self._watch.register(descriptor(self._socket), select.EPOLLIN)
+        self.uri = self._named(address(self._socket))
+
+    @staticmethod
+    def _transport(uri: str) -> str:
+        return uri
+
+    @staticmethod
+    def _named(bound: str) -> str:
+        return bound
+
+    @property
+    def descriptors(self) -> tuple[int, ...]:
+        return (self._watch.fileno(),)
+
+    def pending(self) -> bool:
+        return readable(self._socket)
+
+    def serve(self) -> None:
+        if not readable(self._socket):
+            return
+        for route, header, *_ in messages(self._socket):
+            try:
+                message = decode_edge(header.bytes)
+            except ProtocolError:
+                self.counters["malformed"] += 1
+                continue
+            if isinstance(message, Subscribe):
+                self._subscribed(route.bytes, message)
+            elif route.bytes not in self._readers:
+                self.counters["late"] += 1
+            elif isinstance(message, Leave):
+                self._readers.discard(route.bytes)
+                self._left(route.bytes)
+            elif isinstance(message, Ready):
+                self._ready(route.bytes)
+            else:
+                self.counters["malformed"] += 1
+
+    def _subscribed(self, route: bytes, message: Subscribe) -> None:
+        reason = None
+        if message.protocol != PROTOCOL:
+            reason = f"it speaks protocol {message.protocol}, the publisher {PROTOCOL}"
+        elif message.parameters != self._parameters:
+            reason = f"it expects {message.parameters} parameters where there are {self._parameters}: configurations differ"
+        if reason is not None:
+            self.counters["refused"] += 1
+            log.error("%s: refused a reader: %s", self.uri, reason)
+            self._tell(route, Refused(message.incarnation, reason))
+            return
+        self._readers.add(route)
+        self._admitted(route, message.incarnation)
+
+    def _tell(self, route: bytes, message: OnEdge, *payload: Any) -> None:
+        try:
+            self._socket.send_multipart([route, encode(message), *payload], zmq.NOBLOCK, copy=False)
+        except zmq.ZMQError as error:
+            if error.errno != zmq.EHOSTUNREACH:
+                raise
+            self._readers.discard(route)
+            self._left(route)
+
+    @abstractmethod
+    def _admitted(self, route: bytes, incarnation: int) -> None:
+        """There is a new reader."""
+
+    def _left(self, route: bytes) -> None:
+        """A reader has closed."""
+
+    def _ready(self, route: bytes) -> None:
+        """A reader has room for a vector."""
+        self.counters["malformed"] += 1
+
+    def close(self) -> None:
+        if not self._watch.closed:
+            if self.uri.startswith("inproc://"):
+                # At once: readers that are told come back at once, and would find this socket still.
+                self._socket.unbind(self.uri)
+            for route in list(self._readers):
+                self._tell(route, Leave())
+            self._readers.clear()
+            self._socket.close()
+            self._watch.close()
+
+
+class BoardOutlet(_Publisher):
+    """Publishing end of the `shm` backend: one copy onto the board, and one ring of a bell, for any number of readers."""
+
+    def __init__(self, context: zmq.Context[Any], uri: str, parameters: int, security: Security) -> None:
+        super().__init__(context, uri, parameters, security)
+        self._fd = anonymous_file("weights", WeightBoard.size_bytes(parameters))
+        self._board = WeightBoard(self._fd, parameters)
+        self._bell = Bell()
+
+    @staticmethod
+    def _transport(uri: str) -> str:
+        return "ipc://" + uri.removeprefix("shm://")
+
+    @staticmethod
+    def _named(bound: str) -> str:
+        return "shm://" + bound.removeprefix("ipc://")
+
+    def publish(self, version: int, weights: NDArray[np.float32]) -> None:
+        rising(version, self._latest)
+        self._board.write(version, weights)
+        self._latest = version
+        self._bell.ring_everybody()
+        self.serve()
+
+    def _admitted(self, route: bytes, incarnation: int) -> None:
+        self._tell(route, Board(incarnation, Shared(os.getpid(), self._fd, self._bell.reading_fd)))
+
+    def close(self) -> None:
+        if not self._watch.closed:
+            super().close()
+            self._bell.close()
+            os.close(self._fd)
+            del self._board
+
+
+class StreamWeightsOutlet(_Publisher):
+    """Publishing end of `tcp`, `ipc` and `inproc`: one copy, which libzmq sends to each reader that has room."""
+
+    def __init__(self, context: zmq.Context[Any], uri: str, parameters: int, security: Security) -> None:
+        super().__init__(context, uri, parameters, security)
+        self._vector: NDArray[np.float32] | None = None
+        self._hungry: set[bytes] = set()
+        """Readers with room that have the newest."""
+        self._has: dict[bytes, int] = {}
+
+    def publish(self, version: int, weights: NDArray[np.float32]) -> None:
+        rising(version, self._latest)
+        # A new copy each time: libzmq may still be sending the one before, which ends when nobody needs it.
+        self._vector = np.array(weights, "<f4")
+        self._latest = version
+        self.serve()
+        hungry, self._hungry = self._hungry, set()
+        for route in hungry:
+            self._ready(route)
+
+    def _admitted(self, route: bytes, incarnation: int) -> None:
+        self._has[route] = -1
+
+    def _ready(self, route: bytes) -> None:
+        if self._latest is None or self._latest <= self._has[route]:
+            self._hungry.add(route)
+        else:
+            assert self._vector is not None
+            self._has[route] = self._latest
+            # libzmq keeps the vector until it is sent; nobody writes it again.
+            self._tell(route, Weights(self._latest), self._vector.data.cast("B"))
+
+    def _left(self, route: bytes) -> None:
+        self._hungry.discard(route)
+        self._has.pop(route, None)
+
+    def close(self) -> None:
+        super().close()
+        self._vector = None
+
+
+class _Reader(WeightsInlet):
+    """What readers have in common: the connection to the publisher."""
+
+    def __init__(self, context: zmq.Context[Any], uri: str, parameters: int, security: Security) -> None:
+        super().__init__()
+        self.uri = uri
+        self._context, self._security, self._parameters = context, security, parameters
+        self._incarnation = 0
+        self._open = False
+        self._refusal: str | None = None
+        self._watch = select.epoll()
+        self._connect()
+
+    def _connect(self) -> None:
+        largest = max(HEADERS_BYTES, self._parameters * 4)
+        self._line = Line(self._context, self._transport(self.uri), self._security, largest)
+        for fd in self._line.descriptors:
+            self._watch.register(fd, select.EPOLLIN)
+
+    @staticmethod
+    def _transport(uri: str) -> str:
+        return uri
+
+    @property
+    def descriptors(self) -> tuple[int, ...]:
+        return (self._watch.fileno(),)
+
+    def pending(self) -> bool:
+        return self._refusal is not None or self._line.readable()
+
+    def _converse(self) -> None:
+        for change in self._line.changes():
+            if change == UP:
+                self._lose()
+                self._incarnation = secrets.randbits(62)
+                self._say(Subscribe(PROTOCOL, self._incarnation, self._parameters))
+                self._asked()
+            elif change == DOWN:
+                self._lose()
+            else:
+                self._refusal = f"{self.uri} refused the connection: both sides need the same run keys"
+        if readable(self._line.socket):
+            for header, *payload in messages(self._line.socket):
+                try:
+                    message = decode_edge(header.bytes)
+                except ProtocolError:
+                    self.counters["malformed"] += 1
+                    continue
+                if isinstance(message, Leave):
+                    self._lose()
+                    if self.uri.startswith("inproc://"):
+                        self._line.close()
+                        self._connect()
+                    break
+                if isinstance(message, Refused) and message.incarnation == self._incarnation:
+                    self._refusal = f"{self.uri} refused this reader: {message.reason}"
+                else:
+                    self._heard(message, payload)
+        if self._refusal is not None:
+            raise ChannelError(self._refusal)
+
+    def _say(self, message: OnEdge) -> None:
+        self._line.say(encode(message))
+
+    def _asked(self) -> None:
+        """The publisher is there and has been asked."""
+
+    @abstractmethod
+    def _heard(self, message: OnEdge, payload: list[zmq.Frame]) -> None:
+        """The publisher says something."""
+
+    def _lose(self) -> None:
+        self._open = False
+
+    def close(self) -> None:
+        if not self._watch.closed:
+            if self._open:
+                self._say(Leave())
+            self._line.close(None if self._open else 0)
+            self._lose()
+            self._watch.close()
+
+
+class BoardInlet(_Reader):
+    """Reading end of the `shm` backend: wakes on the common bell, and copies once from the board."""
+
+    def __init__(self, context: zmq.Context[Any], uri: str, parameters: int, security: Security) -> None:
+        self._board: WeightBoard | None = None
+        self._seen: int | None = None
+        self._bell_fd = -1
+        super().__init__(context, uri, parameters, security)
+        # By edge: the bell stays rung, and each reader is woken once by each ring.
+        self._heard_bell = select.epoll()
+        self._watch.register(self._heard_bell.fileno(), select.EPOLLIN)
+
+    @staticmethod
+    def _transport(uri: str) -> str:
+        return "ipc://" + uri.removeprefix("shm://")
+
+    def pending(self) -> bool:
+        return (self._board is not None and self._board.version != self._seen) or super().pending()
+
+    def disarm(self) -> None:
+        self._heard_bell.poll(0)
+
+    def latest(self, out: NDArray[np.float32]) -> int | None:
+        board = self._board
+        if board is None or board.version == self._seen:
+            self._converse()
+            board = self._board
+            if board is None or board.version == self._seen:
+                return None
+        self._seen = board.read(out)
+        return self._seen
+
+    def _heard(self, message: OnEdge, payload: list[zmq.Frame]) -> None:
+        if not isinstance(message, Board):
+            self.counters["malformed"] += 1
+        elif message.incarnation != self._incarnation:
+            self.counters["late"] += 1
+        else:
+            self._look_at(message.shared)
+
+    def _look_at(self, shared: Shared) -> None:
+        """Map the board and listen to its bell."""
+        try:
+            fd = open_file_of(shared.pid, shared.memory_fd, WeightBoard.size_bytes(self._parameters), writable=False)
+            try:
+                board = WeightBoard(fd, self._parameters, writable=False)
+            finally:
+                os.close(fd)
+            self._bell_fd = open_of(shared.pid, shared.bell_fd, os.O_RDONLY | os.O_NONBLOCK)
+        except ChannelError as error:
+            # A publisher that ended just now may have a successor; one that runs and cannot be reached will not change.
+            if os.path.exists(f"/proc/{shared.pid}"):
+                self._refusal = str(error)
+            return
+        self._heard_bell.register(self._bell_fd, select.EPOLLIN | select.EPOLLET)
+        self._board, self._seen, self._open = board, None, True
+
+    def _lose(self) -> None:
+        super()._lose()
+        self._board = None
+        if self._bell_fd >= 0:
+            os.close(self._bell_fd)
+            self._bell_fd = -1
+
+    def close(self) -> None:
+        super().close()
+        self._heard_bell.close()
+
+
+class StreamWeightsInlet(_Reader):
+    """Reading end of `tcp`, `ipc` and `inproc`."""
+
+    def __init__(self, context: zmq.Context[Any], uri: str, parameters: int, security: Security) -> None:
+        self._newest: tuple[int, zmq.Frame] | None = None
+        super().__init__(context, uri, parameters, security)
+
+    def latest(self, out: NDArray[np.float32]) -> int | None:
+        self._converse()
+        if self._newest is None:
+            return None
+        (version, frame), self._newest = self._newest, None
+        # Room for the next before this one is even read: it is on its way meanwhile.
+        self._say(Ready())
+        out[...] = np.frombuffer(frame.buffer, "<f4")
+        return version
+
+    def _asked(self) -> None:
+        self._open = True
+        self._say(Ready())
+
+    def _heard(self, message: OnEdge, payload: list[zmq.Frame]) -> None:
+        if not isinstance(message, Weights) or len(payload) != 1 or len(payload[0].buffer) != self._parameters * 4:
+            self.counters["malformed"] += 1
+        elif self._open:
+            self._newest = message.version, payload[0]
+
+    def _lose(self) -> None:
+        super()._lose()
+        self._newest = None
