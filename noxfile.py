@@ -62,6 +62,8 @@ def bench(session: nox.Session) -> None:
 
 @nox.session
 def micro(session: nox.Session) -> None:
-    """Optimizer steps per second of each kernel, as ratios within a group."""
+    """Optimizer steps, parts of the channel, and the channel as a whole against memory and plain pyzmq (5 minutes)."""
     install(session, "dev")
     session.run("pytest", "benchmarks", "--benchmark-columns=median,iqr,ops,rounds", *session.posargs, **GRACE)
+    if not session.posargs:
+        session.run("python", "benchmarks/channel.py", **GRACE)

@@ -167,6 +167,10 @@ class WeightsOutlet(Endpoint):
     def publish(self, version: int, weights: NDArray[np.float32]) -> None:
         """Make these the latest; the vector is copied. Versions must rise."""
 
+    @abstractmethod
+    def readers(self) -> int:
+        """How many there are."""
+
     def serve(self) -> None:
         """Answer readers that have come. Publishing does it too."""
 

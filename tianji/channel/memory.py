@@ -178,6 +178,11 @@ class MemoryWeightsOutlet(WeightsOutlet):
         names[uri] = self
         self.version: int | None = None
         self.weights: NDArray[np.float32] | None = None
+        self.met: set[MemoryWeightsInlet] = set()
+        """Readers that have found it."""
+
+    def readers(self) -> int:
+        return len(self.met)
 
     def pending(self) -> bool:
         return False
@@ -210,6 +215,8 @@ class MemoryWeightsInlet(WeightsInlet):
                     f"{self.uri} refused this reader: it expects {self._parameters} parameters where there are "
                     f"{outlet.parameters}: configurations differ"
                 )
+            if outlet is not None:
+                outlet.met.add(self)
         return self._outlet
 
     def pending(self) -> bool:
@@ -225,4 +232,6 @@ class MemoryWeightsInlet(WeightsInlet):
         return self._seen
 
     def close(self) -> None:
-        self._outlet = None
+        if self._outlet is not None:
+            self._outlet.met.discard(self)
+            self._outlet = None

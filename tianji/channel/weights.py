@@ -68,6 +68,10 @@ class _Publisher(WeightsOutlet):
     def pending(self) -> bool:
         return readable(self._socket)
 
+    def readers(self) -> int:
+        """How many there are."""
+        return len(self._readers)
+
     def serve(self) -> None:
         if not readable(self._socket):
             return
