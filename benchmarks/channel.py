@@ -42,8 +42,8 @@ CELL_S = 0.7
 """About how long a cell measures."""
 ROUGH_BYTES_PER_S = {"memory": 16e9, "channel": 11e9, "pyzmq": 2.4e9}
 ROUGH_MESSAGES_PER_S = {"memory": 700e3, "channel": 400e3, "pyzmq": 400e3}
-GROUP = 16
-"""Messages that a producer sends, and a consumer releases, at once."""
+GROUP, GROUP_BYTES = 32, 1 << 20
+"""Messages that a producer sends, and a consumer releases, at once: at most so many, and of so many bytes."""
 WEIGHTS = 1 << 20
 """Parameters: 4 MiB."""
 WEIGHTS_ROUNDS = 60
@@ -55,6 +55,10 @@ read = np.add.reduce
 
 def slots_for(size: int) -> int:
     return max(4, min(256, ARENA_BYTES // size))
+
+
+def group_for(size: int) -> int:
+    return max(1, min(GROUP, GROUP_BYTES // size))
 
 
 def payload(size: int) -> np.ndarray:
@@ -121,7 +125,7 @@ def memory(size: int, number: int, warm: int, folder: str) -> float:
 
 def channel(size: int, number: int, warm: int, folder: str) -> float:
     spec = EdgeSpec(ChunkLayout([Field("payload", "<u8", (size // 8,))]), slots_for(size), 1)
-    layout, rows, uri = spec.layout.id, size // 8, f"shm://{folder}/edge"
+    layout, rows, group, uri = spec.layout.id, size // 8, group_for(size), f"shm://{folder}/edge"
 
     def produce() -> None:
         with Network() as network, network.outlet(uri, spec, 0) as outlet, Waiter([outlet]) as waiter:
@@ -132,8 +136,8 @@ def channel(size: int, number: int, warm: int, folder: str) -> float:
                     waiter.wait()
                     continue
                 del free[number - sent :]
-                for start in range(0, len(free), GROUP):
-                    part = free[start : start + GROUP]
+                for start in range(0, len(free), group):
+                    part = free[start : start + group]
                     for ref in part:
                         arrays[ref.slot][:] = source
                     outlet.send([ChunkHeader(0, n, 0, layout, 1, rows, size, ref) for n, ref in enumerate(part, sent)])
@@ -147,8 +151,8 @@ def channel(size: int, number: int, warm: int, folder: str) -> float:
         while watch.count < number:
             if not (chunks := inlet.receive()):
                 waiter.wait()
-            for start in range(0, len(chunks), GROUP):
-                part = [chunk.slot for chunk in chunks[start : start + GROUP]]
+            for start in range(0, len(chunks), group):
+                part = [chunk.slot for chunk in chunks[start : start + group]]
                 for ref in part:
                     read(body(ref)["payload"])
                     watch.tick()
@@ -258,7 +262,8 @@ def cell(name: str, *numbers: int) -> object:
 def fresh(name: str, *numbers: int) -> object:
     """Measure one cell in fresh processes."""
     command = [sys.executable, __file__, "--cell", name, *map(str, numbers)]
-    return json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True, timeout=120).stdout)
+    one_thread = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
+    return json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True, timeout=120, env=one_thread).stdout)
 
 
 def rotated(names: list[str], turn: int) -> list[str]:

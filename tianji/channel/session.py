@@ -219,6 +219,9 @@ class SessionInlet(Inlet):
     ) -> None:
         super().__init__()
         self._spec = spec
+        last = spec.layout.fields[-1]
+        # What a header must agree with: layout, bytes before the ragged field, bytes of its rows, most rows, slots.
+        self._shape = (spec.layout.id, spec.layout.offsets[last.name], last.row_bytes, last.shape[0], spec.slots)
         self._chunks: list[ChunkHeader] = []
         self._held: dict[SlotRef, tuple[Peer, Arena]] = {}
         self._members: dict[int, Peer] = {}
@@ -267,25 +270,28 @@ class SessionInlet(Inlet):
             raise _not_held(ref) from None
 
     def release(self, slots: Sequence[SlotRef]) -> None:
-        held = self._held
-        touched: list[Peer] = []
-        for slot in slots:
-            try:
-                peer, _ = held.pop(slot)
-            except KeyError:
-                raise _not_held(slot) from None
-            if not peer.alive:
-                if not any(holder is peer for holder, _ in held.values()):
-                    self._forget(peer)
-                # Whoever sent it is gone; whoever took its place may write the slot.
-                if peer.member not in self._members:
-                    continue
-                peer = self._members[peer.member]
-            peer.back.append(slot)
-            if peer not in touched:
-                touched.append(peer)
-        for peer in touched:
+        pop = self._held.pop
+        try:
+            entries = [pop(slot) for slot in slots]
+        except KeyError as error:
+            raise _not_held(error.args[0]) from None
+        peers = {entry[0] for entry in entries}
+        if len(peers) == 1 and entries[0][0].alive:
+            (peer,) = peers
+            peer.back += slots
             self._credit(peer, now=False)
+            return
+        for slot, (sender, _) in zip(slots, entries, strict=True):
+            # Of a sender that is gone: whoever took its place may write the slot.
+            heir = sender if sender.alive else self._members.get(sender.member)
+            if heir is not None:
+                heir.back.append(slot)
+                peers.add(heir)
+        for peer in peers:
+            if peer.alive:
+                self._credit(peer, now=False)
+            elif not any(holder is peer for holder, _ in self._held.values()):
+                self._forget(peer)
 
     @abstractmethod
     def _credit(self, peer: Peer, *, now: bool) -> None:
@@ -298,9 +304,8 @@ class SessionInlet(Inlet):
 
     def _take_in(self, peer: Peer, chunks: Sequence[ChunkHeader]) -> None:
         """Check chunks that a peer sent, and hold what is in order."""
-        spec, held, arenas = self._spec, self._held, peer.arenas
-        layout, last = spec.layout, spec.layout.fields[-1]
-        wanted, fixed, row, rows, slots = layout.id, layout.offsets[last.name], last.row_bytes, last.shape[0], spec.slots
+        held, arenas = self._held, peer.arenas
+        wanted, fixed, row, rows, slots = self._shape
         number, entry, keep = -1, None, self._chunks.append
         for chunk in chunks:
             slot, ragged = chunk.slot, chunk.ragged_rows

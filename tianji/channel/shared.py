@@ -48,7 +48,7 @@ def _rings(spec: EdgeSpec, member: int) -> int:
 
 def _limit(spec: EdgeSpec) -> int:
     """Headers, or credits, that are not kept back for more, while the other side is awake: few, so that it has work."""
-    return max(1, min(COALESCE_CHUNKS // 4, spec.slots // 4))
+    return max(1, min(COALESCE_CHUNKS // 2, spec.slots // 4))
 
 
 class SharedOutlet(SessionOutlet):

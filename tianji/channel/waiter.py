@@ -9,9 +9,9 @@ from collections.abc import Sequence
 
 from tianji.channel.base import Endpoint
 
-SPIN_NS = 40_000
+SPIN_NS = 50_000
 """How long to look before sleeping, where the last waits were short. Waking costs about as much on both sides."""
-SHORT_NS = 150_000
+SHORT_NS = 200_000
 """A wait that was over so soon makes looking first worth while next time."""
 
 
