@@ -11,6 +11,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from commands import refusal
 
 from suites import bundle
 from suites.__main__ import main
@@ -24,14 +25,7 @@ def bench(*arguments):
 
 
 def complaint(capsys, *arguments):
-    try:
-        status = bench(*arguments)
-    except SystemExit as exit_:
-        status = exit_.code
-    out, err = capsys.readouterr()
-    assert status == 2, (out, err)
-    assert err.count("\n") == 1, err
-    return err
+    return refusal(capsys, bench, *arguments)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import sys
 
 import numpy as np
 import pytest
+from commands import refusal
 
 from tianji.__main__ import main
 from tianji.checkpoint import Policy, load_policy, save_policy
@@ -18,14 +19,7 @@ FAST = ["--env", "CartPole-v1", "--algo", "ppo", "--stop-steps", "2048", "--set"
 
 
 def complaint(capsys, arguments):
-    try:
-        status = run("tianji", main, arguments)
-    except SystemExit as exit_:
-        status = exit_.code
-    out, err = capsys.readouterr()
-    assert status == 2, (out, err)
-    assert err.count("\n") == 1, err
-    return err
+    return refusal(capsys, run, "tianji", main, arguments)
 
 
 @pytest.mark.parametrize(

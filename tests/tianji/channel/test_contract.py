@@ -359,8 +359,8 @@ def test_the_latest_weights_win(bench):
 def test_every_reader_reads_for_itself_and_late_ones_miss_nothing(bench):
     outlet = bench.keep(bench.network.weights_outlet(bench.address("w"), PARAMETERS))
     early = [bench.keep(bench.network.weights_inlet(outlet.uri, PARAMETERS)) for _ in range(2)]
-    bench.until(lambda: (outlet.serve(), [r.latest(np.zeros(PARAMETERS, np.float32)) for r in early])[1] == [None, None])
-    assert outlet.readers() == 2
+    nothing = np.zeros(PARAMETERS, np.float32)
+    bench.until(lambda: [r.latest(nothing) for r in early] == [None, None] and (outlet.serve(), outlet.readers() == 2)[1])
     outlet.publish(4, vector(4))
     late = bench.keep(bench.network.weights_inlet(outlet.uri, PARAMETERS))
     for reader in (*early, late):
@@ -368,7 +368,7 @@ def test_every_reader_reads_for_itself_and_late_ones_miss_nothing(bench):
         bench.until(lambda reader=reader, out=out: (outlet.serve(), reader.latest(out) == 4)[1])
         assert out.tolist() == [4] * PARAMETERS
         assert reader.latest(out) is None
-    assert outlet.readers() == 3
+    bench.until(lambda: (outlet.serve(), outlet.readers() == 3)[1])
     bench.close(late)
     bench.until(lambda: (outlet.serve(), outlet.readers() == 2)[1])
 
