@@ -80,7 +80,7 @@ class Endpoint(ABC):
 
     @abstractmethod
     def pending(self) -> bool:
-        """Whether there is something to take in. Cheap: a `Waiter` may ask often."""
+        """Whether there is something to take in."""
 
     def arm(self) -> bool:
         """Get ready to wait; say whether something came first, in which case there is nothing to wait for."""

@@ -53,6 +53,7 @@ class Host:
         self._work_ns = COALESCE_NS + 1
         """How long the last piece of work took; the first is taken for a long one."""
         self._begun = False
+        self._early: list[Event] = []
 
     @property
     def endpoints(self) -> list[Endpoint]:
@@ -68,6 +69,9 @@ class Host:
         """Everybody is connected: let the role act."""
         self._begun = True
         self._drive(Begin())
+        early, self._early = self._early, []
+        for event in early:
+            self._drive(event)
 
     def stop(self, reason: str) -> None:
         """Ask the role to end."""
@@ -75,11 +79,20 @@ class Host:
 
     def pump(self) -> bool:
         """Hand the role all that has come in; say whether there was anything."""
+        events = self._take_in()
+        if not self._begun:
+            # Others have begun before. What they send is kept, or a poller would call for it again and again.
+            self._early += events
+            return False
+        for event in events:
+            self._drive(event)
+        return bool(events)
+
+    def _take_in(self) -> list[Event]:
+        """Everything that has come, as events."""
         events: list[Event] = []
         if self.weights_out is not None:
             self.weights_out.serve()
-        if not self._begun:
-            return False
         for port, outlet in self.outlets.items():
             if slots := outlet.credits():
                 events.append(Credited(port, slots))
@@ -92,9 +105,7 @@ class Host:
                 # A learner publishes before it gives credit. So weights are looked for after credit, and the role hears
                 # of them first: whoever was waiting for credit goes on with the weights that came with it.
                 events.insert(0, WeightsArrived(version))
-        for event in events:
-            self._drive(event)
-        return bool(events)
+        return events
 
     def _drive(self, event: Event) -> None:
         """Handle an event and all that follows from it at once."""

@@ -1,0 +1,61 @@
+"""A host before the start: what comes early is kept, and does not call for it again."""
+
+import time
+
+import numpy as np
+
+from tianji.channel.base import EdgeSpec
+from tianji.channel.registry import Network
+from tianji.channel.waiter import Waiter
+from tianji.layout import opaque_layout
+from tianji.messages import SlotRef
+from tianji.roles.actor import Actor, Rollout, RolloutDone
+from tianji.telemetry import Account
+from tianji.worlds.host import Host
+
+
+class Instant:
+    """A worker that is done at once, and remembers what it was asked."""
+
+    def __init__(self):
+        self.account, self.asked, self.flat = Account(), [], np.zeros(3, np.float32)
+
+    def run(self, argument):
+        self.asked.append(argument)
+        return RolloutDone(argument.slot, 1, 0, 0)
+
+    def weights(self):
+        return self.flat
+
+    def close(self):
+        pass
+
+
+def test_what_comes_before_the_start_is_kept_and_waited_for_once(tmp_path):
+    spec = EdgeSpec(opaque_layout(8), 2, 1)
+    told = []
+    with Network() as network:
+        inlet = network.inlet(f"shm://{tmp_path}/c", spec)
+        publisher = network.weights_outlet(f"shm://{tmp_path}/w", 3)
+        host = Host(
+            Actor("actor", producer=0, layout=spec.layout.id, fresh_weights=True),
+            Instant(),
+            told.append,
+            time.monotonic_ns,
+            outlets={"chunks": network.outlet(inlet.uri, spec, 0)},
+            weights_in=network.weights_inlet(publisher.uri, 3),
+        )
+        publisher.publish(0, np.full(3, 5, np.float32))
+        with Waiter(host.endpoints) as waiter, Waiter([inlet, publisher]) as others:
+            for _ in range(20):
+                others.wait(0.02)
+                inlet.receive()
+                publisher.serve()
+                waiter.wait(0.02)
+                assert not host.pump()
+            assert not waiter.wait(0.1), "what was taken in already calls again"
+        assert host.worker.asked == []
+        host.begin()
+        assert host.worker.asked == [Rollout(SlotRef(0, 0))]
+        assert host.worker.flat.tolist() == [5] * 3
+        host.close()
