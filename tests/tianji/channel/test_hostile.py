@@ -212,6 +212,25 @@ def test_a_frame_too_large_to_take_in_is_refused_before_it_is_allocated(stranger
     assert isinstance(stranger.answer(), Welcome | Refused)
 
 
+def test_a_flood_is_held_back(bench):
+    """Whoever joined and then sends without credit fills its own queue, not our memory: the bound is the configuration's."""
+    if bench.scheme == "shm":
+        pytest.skip("a ring has a size")
+    with ExitStack() as stack:
+        stranger = Stranger(bench, stack)
+        stranger.join()
+        assert isinstance(stranger.answer(), Welcome)
+        stranger.socket.sndhwm = 1
+        piece, sent = bytes(60_000), 0
+        # Nobody takes anything in meanwhile; a second in which nothing more goes is the end of it.
+        while sent < 2000 and stranger.socket.poll(1000, zmq.POLLOUT):
+            stranger.say(encode(Segment(SlotRef(1, 0), 0)), piece)
+            sent += 1
+        assert sent < 500
+        bench.until(lambda: sum(stranger.inlet.counters.values()) >= 40)
+        stranger.undisturbed()
+
+
 def test_a_length_that_is_a_lie(bench):
     """ZMTP by hand: greeting, handshake, then a frame that claims 2^60 bytes."""
     if bench.scheme != "tcp":
