@@ -220,13 +220,13 @@ def test_a_flood_is_held_back(bench):
         stranger = Stranger(bench, stack)
         stranger.join()
         assert isinstance(stranger.answer(), Welcome)
-        stranger.socket.sndhwm = 1
-        piece, sent = bytes(60_000), 0
-        # Nobody takes anything in meanwhile; a second in which nothing more goes is the end of it.
-        while sent < 2000 and stranger.socket.poll(1000, zmq.POLLOUT):
+        piece, sent = bytes(20_000), 0
+        # Nobody takes anything in meanwhile; a second in which nothing more goes is the end of it. A thousand wait in the
+        # stranger's own socket, some in the kernel's buffers, 40 in the inlet's queue.
+        while sent < 4000 and stranger.socket.poll(1000, zmq.POLLOUT):
             stranger.say(encode(Segment(SlotRef(1, 0), 0)), piece)
             sent += 1
-        assert sent < 500
+        assert sent < 2000
         bench.until(lambda: sum(stranger.inlet.counters.values()) >= 40)
         stranger.undisturbed()
 
