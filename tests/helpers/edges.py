@@ -6,7 +6,7 @@ from collections import defaultdict
 
 import numpy as np
 
-from tianji.channel.base import EdgeSpec, Inlet, Outlet
+from tianji.channel.base import ChannelError, EdgeSpec, Inlet, Outlet
 from tianji.channel.registry import Network
 from tianji.channel.waiter import Waiter
 from tianji.layout import ChunkLayout, Field, opaque_layout
@@ -37,7 +37,20 @@ class Bench:
         return self.base + ("0" if self.scheme == "tcp" else name)
 
     def inlet(self, name="a", spec=None):
-        return self.keep(self.network.inlet(name if "://" in name else self.address(name), spec or self.spec))
+        if "://" in name:
+            return self.patiently(lambda: self.network.inlet(name, spec or self.spec))
+        return self.keep(self.network.inlet(self.address(name), spec or self.spec))
+
+    def patiently(self, bind):
+        """Bind an address that was in use a moment ago: ZeroMQ lets go of a port in its own time."""
+        deadline = time.monotonic() + DEADLINE_S
+        while True:
+            try:
+                return self.keep(bind())
+            except ChannelError as error:
+                if "cannot bind" not in str(error) or time.monotonic() >= deadline:
+                    raise
+                self.quiet(0.02)
 
     def outlet(self, inlet, producer=0, spec=None):
         return self.keep(self.network.outlet(getattr(inlet, "uri", inlet), spec or self.spec, producer))

@@ -8,7 +8,6 @@ no memory of the one before: what was lost with it is free again, and nothing th
 from __future__ import annotations
 
 import secrets
-import select
 from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any
@@ -18,7 +17,7 @@ import zmq
 from tianji.channel.arena import Arena
 from tianji.channel.base import ChannelError, EdgeSpec, Inlet, Outlet, log, on_its_way
 from tianji.channel.security import Security
-from tianji.channel.zmq import DOWN, HEADERS_BYTES, UP, Line, address, descriptor, listen, messages, readable
+from tianji.channel.zmq import HEADERS_BYTES, Bound, Connected, messages, readable
 from tianji.messages import (
     PROTOCOL,
     ChunkHeader,
@@ -36,7 +35,7 @@ from tianji.messages import (
 )
 
 
-class SessionOutlet(Outlet):
+class SessionOutlet(Connected, Outlet):
     """Producing end.
 
     Parameters
@@ -50,41 +49,19 @@ class SessionOutlet(Outlet):
     def __init__(
         self, context: zmq.Context[Any], uri: str, spec: EdgeSpec, member: int, security: Security, upstream: Inlet | None
     ) -> None:
-        super().__init__()
         if (member < 0) is (upstream is None) or member >= spec.producers:
             raise ChannelError(f"outlet {member} of an edge for {spec.producers} producers")
-        self.uri = uri
-        self._context, self._security = context, security
         self._spec, self._member, self._upstream = spec, member, upstream
         # A producer's slots are all away until the inlet says otherwise; a relay has none of its own.
         self._out = {SlotRef(member, n) for n in range(spec.slots)} if upstream is None else set()
         self._back: list[SlotRef] = []
         self._queue: list[ChunkHeader] = []
         """Kept back, or waiting for a session: never more than there are slots."""
-        self._incarnation = 0
-        self._open = False
-        self._refusal: str | None = None
-        self._watch = select.epoll()
-        self._connect()
-
-    def _connect(self) -> None:
         # The longest message is a list of all slots.
-        largest = HEADERS_BYTES + 24 * self._spec.slots * self._spec.producers
-        self._line = Line(self._context, self._transport(self.uri), self._security, largest)
-        for fd in self._line.descriptors:
-            self._watch.register(fd, select.EPOLLIN)
-
-    @staticmethod
-    def _transport(uri: str) -> str:
-        """The ZeroMQ address of an edge."""
-        return uri
-
-    @property
-    def descriptors(self) -> tuple[int, ...]:
-        return (self._watch.fileno(),)
+        super().__init__(context, uri, security, HEADERS_BYTES + 24 * spec.slots * spec.producers)
 
     def pending(self) -> bool:
-        return bool(self._back) or self._refusal is not None or self._line.readable()
+        return bool(self._back) or super().pending()
 
     def credits(self) -> list[SlotRef]:
         self._converse()
@@ -110,35 +87,9 @@ class SessionOutlet(Outlet):
         else:
             # Credit for what was not sent, or twice: whoever says so lost count. A new session counts from the start.
             self.counters["malformed"] += 1
-            self._join()
+            self._ask()
 
-    def _converse(self) -> None:
-        """Take in what has happened to the connection and what came by it."""
-        for change in self._line.changes():
-            if change == UP:
-                self._join()
-            elif change == DOWN:
-                self._lose()
-            else:
-                self._refusal = f"{self.uri} refused the connection: both sides need the same run keys"
-        if not readable(self._line.socket):
-            return
-        for frames in messages(self._line.socket):
-            try:
-                message = decode_edge(frames[0].bytes)
-            except ProtocolError:
-                self.counters["malformed"] += 1
-                continue
-            if isinstance(message, Leave):
-                self._lose()
-                if self.uri.startswith("inproc://"):
-                    # Within a process nothing connects again by itself.
-                    self._line.close()
-                    self._connect()
-                return
-            self._heard(message)
-
-    def _heard(self, message: OnEdge) -> None:
+    def _heard(self, message: OnEdge, payload: list[zmq.Frame]) -> None:
         match message:
             case Welcome() if message.incarnation == self._incarnation:
                 self._open = self._opened(message)
@@ -150,8 +101,6 @@ class SessionOutlet(Outlet):
                 self._out &= kept
                 self._back += free
                 self.flush()
-            case Refused() if message.incarnation == self._incarnation:
-                self._refusal = f"{self.uri} refused this outlet: {message.reason}"
             case Credit() if self._open:
                 self._credited(message.slots)
             case Welcome() | Refused() | Credit():
@@ -159,7 +108,7 @@ class SessionOutlet(Outlet):
             case _:
                 self.counters["malformed"] += 1
 
-    def _join(self) -> None:
+    def _ask(self) -> None:
         self._lose()
         self._incarnation = secrets.randbits(62)
         spec = self._spec
@@ -175,19 +124,10 @@ class SessionOutlet(Outlet):
         return True
 
     def _lose(self) -> None:
-        """The session, if there is one, is over. Slots whose chunks were sent come back with the next one."""
+        # Slots whose chunks were sent come back with the next session.
         if self._open:
             self.counters["sessions_lost"] += 1
-        self._open = False
-
-    def close(self) -> None:
-        if not self._watch.closed:
-            if self._open:
-                self._line.say(encode(Leave()))
-            # Whoever is not there yet will not be told.
-            self._line.close(None if self._open else 0)
-            self._open = False
-            self._watch.close()
+        super()._lose()
 
 
 class Peer:
@@ -205,7 +145,7 @@ class Peer:
         """When it was last sent any."""
 
 
-class SessionInlet(Inlet):
+class SessionInlet(Bound, Inlet):
     """Consuming end."""
 
     def __init__(
@@ -217,7 +157,7 @@ class SessionInlet(Inlet):
         largest_bytes: int = HEADERS_BYTES,
         queue: int = 1000,
     ) -> None:
-        super().__init__()
+        super().__init__(context, uri, security, largest_bytes, queue)
         self._spec = spec
         last = spec.layout.fields[-1]
         # What a header must agree with: layout, bytes before the ragged field, bytes of its rows, most rows, slots.
@@ -228,27 +168,9 @@ class SessionInlet(Inlet):
         self._routes: dict[bytes, Peer] = {}
         self._departed: list[Peer] = []
         """Retired, and something that they sent is still held."""
-        self._socket = listen(context, self._transport(uri), security, largest_bytes, queue)
-        self._watch = select.epoll()
-        self._watch.register(descriptor(self._socket), select.EPOLLIN)
-        self.uri = self._named(address(self._socket))
-
-    @staticmethod
-    def _transport(uri: str) -> str:
-        """The ZeroMQ address of an edge."""
-        return uri
-
-    @staticmethod
-    def _named(bound: str) -> str:
-        """The edge at a ZeroMQ address."""
-        return bound
-
-    @property
-    def descriptors(self) -> tuple[int, ...]:
-        return (self._watch.fileno(),)
 
     def pending(self) -> bool:
-        return bool(self._chunks) or readable(self._socket)
+        return bool(self._chunks) or super().pending()
 
     def receive(self) -> list[ChunkHeader]:
         if readable(self._socket):
@@ -405,9 +327,7 @@ class SessionInlet(Inlet):
     def close(self) -> None:
         if not self._watch.closed:
             self.flush()
-            if self.uri.startswith("inproc://"):
-                # At once: peers that are told come back at once, and would find this socket still.
-                self._socket.unbind(self.uri)
+            self._unbind_at_once()
             for peer in list(self._members.values()):
                 self._socket.send_multipart([peer.route, encode(Leave())], zmq.NOBLOCK)
                 self._retire(peer)
@@ -415,8 +335,7 @@ class SessionInlet(Inlet):
             self._held.clear()
             for peer in list(self._departed):
                 self._forget(peer)
-            self._socket.close()
-            self._watch.close()
+            super().close()
 
 
 def _not_held(slot: SlotRef) -> ChannelError:

@@ -72,10 +72,6 @@ class SharedOutlet(SessionOutlet):
             self._fds.append(fd)
             self._arena = Arena(fd, spec.slots, spec.slot_bytes)
 
-    @staticmethod
-    def _transport(uri: str) -> str:
-        return "ipc://" + uri.removeprefix("shm://")
-
     def slot(self, ref: SlotRef) -> memoryview:
         if self._arena is None or ref.arena != self._member:
             raise ChannelError(f"slot {ref.slot} of arena {ref.arena} is not this outlet's to write")
@@ -158,7 +154,7 @@ class SharedOutlet(SessionOutlet):
         except RingBroken as error:
             log.error("%s: credits of the inlet are unreadable: %s", self.uri, str(error))
             self.counters["malformed"] += 1
-            self._join()
+            self._ask()
 
     def _offer(self) -> Shared:
         size = _rings(self._spec, self._member)
@@ -277,14 +273,6 @@ class SharedInlet(SessionInlet):
             self._bell.close()
             raise
         self._watch.register(self._bell.reading_fd, select.EPOLLIN)
-
-    @staticmethod
-    def _transport(uri: str) -> str:
-        return "ipc://" + uri.removeprefix("shm://")
-
-    @staticmethod
-    def _named(bound: str) -> str:
-        return "shm://" + bound.removeprefix("ipc://")
 
     def pending(self) -> bool:
         return any(not peer.headers.empty() for peer in self._peers.values()) or super().pending()

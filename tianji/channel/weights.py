@@ -21,7 +21,7 @@ from tianji.channel.base import ChannelError, WeightsInlet, WeightsOutlet, log, 
 from tianji.channel.board import WeightBoard
 from tianji.channel.ring import Bell
 from tianji.channel.security import Security
-from tianji.channel.zmq import DOWN, HEADERS_BYTES, UP, Line, address, descriptor, listen, messages, readable
+from tianji.channel.zmq import HEADERS_BYTES, Bound, Connected, messages, readable
 from tianji.messages import (
     PROTOCOL,
     Board,
@@ -38,35 +38,16 @@ from tianji.messages import (
 )
 
 
-class _Publisher(WeightsOutlet):
+class _Publisher(Bound, WeightsOutlet):
     """What publishers have in common: who reads, and who may not."""
 
     def __init__(self, context: zmq.Context[Any], uri: str, parameters: int, security: Security) -> None:
-        super().__init__()
+        super().__init__(context, uri, security)
         self._parameters = parameters
         self._latest: int | None = None
         self._readers: set[bytes] = set()
-        self._socket = listen(context, self._transport(uri), security)
         # A reader that vanished is told of by the first send to it.
         self._socket.router_mandatory = 1
-        self._watch = select.epoll()
-        self._watch.register(descriptor(self._socket), select.EPOLLIN)
-        self.uri = self._named(address(self._socket))
-
-    @staticmethod
-    def _transport(uri: str) -> str:
-        return uri
-
-    @staticmethod
-    def _named(bound: str) -> str:
-        return bound
-
-    @property
-    def descriptors(self) -> tuple[int, ...]:
-        return (self._watch.fileno(),)
-
-    def pending(self) -> bool:
-        return readable(self._socket)
 
     def readers(self) -> int:
         """How many there are."""
@@ -129,14 +110,11 @@ class _Publisher(WeightsOutlet):
 
     def close(self) -> None:
         if not self._watch.closed:
-            if self.uri.startswith("inproc://"):
-                # At once: readers that are told come back at once, and would find this socket still.
-                self._socket.unbind(self.uri)
+            self._unbind_at_once()
             for route in list(self._readers):
                 self._tell(route, Leave())
             self._readers.clear()
-            self._socket.close()
-            self._watch.close()
+            super().close()
 
 
 class BoardOutlet(_Publisher):
@@ -147,14 +125,6 @@ class BoardOutlet(_Publisher):
         self._fd = anonymous_file("weights", WeightBoard.size_bytes(parameters))
         self._board = WeightBoard(self._fd, parameters)
         self._bell = Bell()
-
-    @staticmethod
-    def _transport(uri: str) -> str:
-        return "ipc://" + uri.removeprefix("shm://")
-
-    @staticmethod
-    def _named(bound: str) -> str:
-        return "shm://" + bound.removeprefix("ipc://")
 
     def publish(self, version: int, weights: NDArray[np.float32]) -> None:
         rising(version, self._latest)
@@ -215,87 +185,23 @@ class StreamWeightsOutlet(_Publisher):
         self._vector = None
 
 
-class _Reader(WeightsInlet):
+class _Reader(Connected, WeightsInlet):
     """What readers have in common: the connection to the publisher."""
 
     def __init__(self, context: zmq.Context[Any], uri: str, parameters: int, security: Security) -> None:
-        super().__init__()
-        self.uri = uri
-        self._context, self._security, self._parameters = context, security, parameters
-        self._incarnation = 0
-        self._open = False
-        self._refusal: str | None = None
-        self._watch = select.epoll()
-        self._connect()
+        self._parameters = parameters
+        super().__init__(context, uri, security, max(HEADERS_BYTES, parameters * 4))
 
-    def _connect(self) -> None:
-        largest = max(HEADERS_BYTES, self._parameters * 4)
-        self._line = Line(self._context, self._transport(self.uri), self._security, largest)
-        for fd in self._line.descriptors:
-            self._watch.register(fd, select.EPOLLIN)
-
-    @staticmethod
-    def _transport(uri: str) -> str:
-        return uri
-
-    @property
-    def descriptors(self) -> tuple[int, ...]:
-        return (self._watch.fileno(),)
-
-    def pending(self) -> bool:
-        return self._refusal is not None or self._line.readable()
-
-    def _converse(self) -> None:
-        for change in self._line.changes():
-            if change == UP:
-                self._lose()
-                self._incarnation = secrets.randbits(62)
-                self._say(Subscribe(PROTOCOL, self._incarnation, self._parameters))
-                self._asked()
-            elif change == DOWN:
-                self._lose()
-            else:
-                self._refusal = f"{self.uri} refused the connection: both sides need the same run keys"
-        if readable(self._line.socket):
-            for header, *payload in messages(self._line.socket):
-                try:
-                    message = decode_edge(header.bytes)
-                except ProtocolError:
-                    self.counters["malformed"] += 1
-                    continue
-                if isinstance(message, Leave):
-                    self._lose()
-                    if self.uri.startswith("inproc://"):
-                        self._line.close()
-                        self._connect()
-                    break
-                if isinstance(message, Refused) and message.incarnation == self._incarnation:
-                    self._refusal = f"{self.uri} refused this reader: {message.reason}"
-                else:
-                    self._heard(message, payload)
+    def _hear(self) -> None:
+        """Take in what has come; raise what the publisher has against us."""
+        self._converse()
         if self._refusal is not None:
             raise ChannelError(self._refusal)
 
-    def _say(self, message: OnEdge) -> None:
-        self._line.say(encode(message))
-
-    def _asked(self) -> None:
-        """The publisher is there and has been asked."""
-
-    @abstractmethod
-    def _heard(self, message: OnEdge, payload: list[zmq.Frame]) -> None:
-        """The publisher says something."""
-
-    def _lose(self) -> None:
-        self._open = False
-
-    def close(self) -> None:
-        if not self._watch.closed:
-            if self._open:
-                self._say(Leave())
-            self._line.close(None if self._open else 0)
-            self._lose()
-            self._watch.close()
+    def _ask(self) -> None:
+        self._lose()
+        self._incarnation = secrets.randbits(62)
+        self._line.say(encode(Subscribe(PROTOCOL, self._incarnation, self._parameters)))
 
 
 class BoardInlet(_Reader):
@@ -310,10 +216,6 @@ class BoardInlet(_Reader):
         self._heard_bell = select.epoll()
         self._watch.register(self._heard_bell.fileno(), select.EPOLLIN)
 
-    @staticmethod
-    def _transport(uri: str) -> str:
-        return "ipc://" + uri.removeprefix("shm://")
-
     def pending(self) -> bool:
         return (self._board is not None and self._board.version != self._seen) or super().pending()
 
@@ -323,7 +225,7 @@ class BoardInlet(_Reader):
     def latest(self, out: NDArray[np.float32]) -> int | None:
         board = self._board
         if board is None or board.version == self._seen:
-            self._converse()
+            self._hear()
             board = self._board
             if board is None or board.version == self._seen:
                 return None
@@ -364,6 +266,7 @@ class BoardInlet(_Reader):
 
     def close(self) -> None:
         super().close()
+        self._lose()
         self._heard_bell.close()
 
 
@@ -375,18 +278,19 @@ class StreamWeightsInlet(_Reader):
         super().__init__(context, uri, parameters, security)
 
     def latest(self, out: NDArray[np.float32]) -> int | None:
-        self._converse()
+        self._hear()
         if self._newest is None:
             return None
         (version, frame), self._newest = self._newest, None
         # Room for the next before this one is even read: it is on its way meanwhile.
-        self._say(Ready())
+        self._line.say(encode(Ready()))
         out[...] = np.frombuffer(frame.buffer, "<f4")
         return version
 
-    def _asked(self) -> None:
+    def _ask(self) -> None:
+        super()._ask()
         self._open = True
-        self._say(Ready())
+        self._line.say(encode(Ready()))
 
     def _heard(self, message: OnEdge, payload: list[zmq.Frame]) -> None:
         if not isinstance(message, Weights) or len(payload) != 1 or len(payload[0].buffer) != self._parameters * 4:

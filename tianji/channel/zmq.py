@@ -6,6 +6,8 @@ after a failure, and its monitor says when, so that the edge can open a new sess
 
 from __future__ import annotations
 
+import select
+from abc import abstractmethod
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,6 +16,7 @@ from zmq.utils.monitor import recv_monitor_message
 
 from tianji.channel.base import ChannelError, Endpoint
 from tianji.channel.security import Security
+from tianji.messages import Leave, OnEdge, ProtocolError, Refused, decode_edge, encode
 
 LINGER_MS = 1000
 """How long a closing socket tries to deliver what was sent."""
@@ -163,6 +166,130 @@ class Line:
                 self.socket.disable_monitor()
                 self._monitor.close()
             self.socket.close(linger_ms)
+
+
+def transport(uri: str) -> str:
+    """The ZeroMQ address at which the ends of an edge meet; shared memory has a socket's path for that."""
+    return "ipc://" + uri.removeprefix("shm://") if uri.startswith("shm://") else uri
+
+
+class Bound(Endpoint):
+    """An end that others come to: a ROUTER.
+
+    Parameters
+    ----------
+    largest_bytes, queue
+        see `listen`.
+    """
+
+    def __init__(
+        self,
+        context: zmq.Context[Any],
+        uri: str,
+        security: Security,
+        largest_bytes: int = HEADERS_BYTES,
+        queue: int = 1000,
+    ) -> None:
+        super().__init__()
+        self._socket = listen(context, transport(uri), security, largest_bytes, queue)
+        self._watch = select.epoll()
+        self._watch.register(descriptor(self._socket), select.EPOLLIN)
+        bound = address(self._socket)
+        self.uri = "shm://" + bound.removeprefix("ipc://") if uri.startswith("shm://") else bound
+
+    @property
+    def descriptors(self) -> tuple[int, ...]:
+        return (self._watch.fileno(),)
+
+    def pending(self) -> bool:
+        return readable(self._socket)
+
+    def _unbind_at_once(self) -> None:
+        """Within a process peers that are told of the end come back at once, and would find this socket still."""
+        if self.uri.startswith("inproc://"):
+            self._socket.unbind(self.uri)
+
+    def close(self) -> None:
+        if not self._watch.closed:
+            self._socket.close()
+            self._watch.close()
+
+
+class Connected(Endpoint):
+    """An end that goes to another: a `Line`, made anew where a connection does not come back by itself."""
+
+    def __init__(self, context: zmq.Context[Any], uri: str, security: Security, largest_bytes: int) -> None:
+        super().__init__()
+        self.uri = uri
+        self._context, self._security, self._largest_bytes = context, security, largest_bytes
+        self._incarnation = 0
+        self._open = False
+        self._refusal: str | None = None
+        """Why the other side will not have us, once it has said so."""
+        self._watch = select.epoll()
+        self._connect()
+
+    def _connect(self) -> None:
+        self._line = Line(self._context, transport(self.uri), self._security, self._largest_bytes)
+        for fd in self._line.descriptors:
+            self._watch.register(fd, select.EPOLLIN)
+
+    @property
+    def descriptors(self) -> tuple[int, ...]:
+        return (self._watch.fileno(),)
+
+    def pending(self) -> bool:
+        return self._refusal is not None or self._line.readable()
+
+    def _converse(self) -> None:
+        """Take in what has happened to the connection and what came by it."""
+        for change in self._line.changes():
+            if change == UP:
+                self._ask()
+            elif change == DOWN:
+                self._lose()
+            else:
+                self._refusal = f"{self.uri} refused the connection: both sides need the same run keys"
+        if not readable(self._line.socket):
+            return
+        for header, *payload in messages(self._line.socket):
+            try:
+                message = decode_edge(header.bytes)
+            except ProtocolError:
+                self.counters["malformed"] += 1
+                continue
+            if isinstance(message, Leave):
+                self._lose()
+                if self.uri.startswith("inproc://"):
+                    # Within a process nothing connects again by itself.
+                    self._line.close()
+                    self._connect()
+                return
+            if isinstance(message, Refused) and message.incarnation == self._incarnation:
+                self._refusal = f"{self.uri} refused this end: {message.reason}"
+            else:
+                self._heard(message, payload)
+
+    @abstractmethod
+    def _ask(self) -> None:
+        """The connection stands: ask for a session."""
+
+    @abstractmethod
+    def _heard(self, message: OnEdge, payload: list[zmq.Frame]) -> None:
+        """The other side says something."""
+
+    def _lose(self) -> None:
+        """The session, if there is one, is over."""
+        self._open = False
+
+    def close(self) -> None:
+        if not self._watch.closed:
+            if self._open:
+                self._line.say(encode(Leave()))
+            # Whoever is not there yet will not be told.
+            self._line.close(None if self._open else 0)
+            self._open = False
+            self._watch.close()
 
 
 class Control(Endpoint):

@@ -399,7 +399,7 @@ def test_a_publisher_that_starts_again_is_found_again(bench):
     uri = outlet.uri
     bench.close(outlet)
     assert inlet.latest(out) is None
-    again = bench.keep(bench.network.weights_outlet(uri, PARAMETERS))
+    again = bench.patiently(lambda: bench.network.weights_outlet(uri, PARAMETERS))
     # It resumed from a checkpoint of before: what it says now is the latest, though its version is lower.
     again.publish(5, vector(5))
     bench.until(lambda: (again.serve(), inlet.latest(out) == 5)[1])
@@ -439,6 +439,9 @@ def test_closing_twice_is_allowed(bench):
         end.close()
         end.close()
     bench.ends.clear()
+    # And the address can be used again.
+    _, again = bench.pair()
+    assert len(bench.free[again]) == SLOTS
 
 
 def test_an_address_is_bound_once(bench):
@@ -446,7 +449,7 @@ def test_an_address_is_bound_once(bench):
     if bench.scheme in ("shm", "ipc"):
         pytest.skip("a second bind to a socket's path takes it over, as ZeroMQ does")
     with pytest.raises(ChannelError, match="cannot bind"):
-        bench.inlet(inlet.uri)
+        bench.network.inlet(inlet.uri, bench.spec)
 
 
 @pytest.mark.parametrize("uri", ["carrier-pigeon://a", "tcp:/127.0.0.1:0", "", "shm://"])
