@@ -91,7 +91,7 @@ class SessionOutlet(Connected, Outlet):
 
     def _heard(self, message: OnEdge, payload: list[zmq.Frame]) -> None:
         match message:
-            case Welcome() if message.incarnation == self._incarnation:
+            case Welcome() if message.incarnation == self._incarnation and not self._open:
                 self._open = self._opened(message)
                 if not self._open:
                     return
@@ -141,8 +141,6 @@ class Peer:
         """Where the chunks that it sends lie, by the number of the arena."""
         self.back: list[SlotRef] = []
         """Credits that were kept back."""
-        self.credited_ns = 0
-        """When it was last sent any."""
 
 
 class SessionInlet(Bound, Inlet):

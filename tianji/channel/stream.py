@@ -114,6 +114,8 @@ class StreamPeer(Peer):
         super().__init__(route, join)
         self.progress: dict[SlotRef, int] = {}
         """Bytes of a body that have come in segments, by slot."""
+        self.credited_ns = 0
+        """When it was last sent credits."""
 
 
 class StreamInlet(SessionInlet):
@@ -176,6 +178,7 @@ class StreamInlet(SessionInlet):
         return self._landing[number]
 
     def _credit(self, peer: Peer, *, now: bool) -> None:
+        assert isinstance(peer, StreamPeer)
         limit = max(1, min(COALESCE_CHUNKS, self._spec.slots // 4))
         if now or len(peer.back) >= limit or self._clock() - peer.credited_ns >= COALESCE_NS:
             self._socket.send_multipart([peer.route, encode(Credit(peer.back))], zmq.NOBLOCK)

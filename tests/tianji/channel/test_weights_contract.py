@@ -1,0 +1,106 @@
+"""The contract of a weights edge, over every backend: the latest wins, everybody reads for themselves."""
+
+import numpy as np
+import pytest
+from edges import DEADLINE_S, PARAMETERS, vector
+
+from tianji.channel.base import ChannelError
+from tianji.channel.waiter import Waiter
+
+
+def test_the_latest_weights_win(bench):
+    outlet = bench.keep(bench.network.weights_outlet(bench.address("w"), PARAMETERS))
+    inlet = bench.keep(bench.network.weights_inlet(outlet.uri, PARAMETERS))
+    out = np.zeros(PARAMETERS, np.float32)
+
+    def read():
+        outlet.serve()
+        return inlet.latest(out)
+
+    bench.quiet(0.05)
+    assert read() is None
+    for version in range(10):
+        outlet.publish(version, vector(version))
+    seen = []
+    bench.until(lambda: (seen.append(read()), seen[-1] == 9)[1])
+    assert out.tolist() == [9] * PARAMETERS
+    assert [v for v in seen if v is not None] == sorted(v for v in seen if v is not None)
+    assert read() is None
+    outlet.publish(10, vector(10))
+    bench.until(lambda: read() == 10)
+    assert out.tolist() == [10] * PARAMETERS
+
+
+def test_every_reader_reads_for_itself_and_late_ones_miss_nothing(bench):
+    outlet = bench.keep(bench.network.weights_outlet(bench.address("w"), PARAMETERS))
+    early = [bench.keep(bench.network.weights_inlet(outlet.uri, PARAMETERS)) for _ in range(2)]
+    nothing = np.zeros(PARAMETERS, np.float32)
+    bench.until(lambda: [r.latest(nothing) for r in early] == [None, None] and (outlet.serve(), outlet.readers() == 2)[1])
+    outlet.publish(4, vector(4))
+    late = bench.keep(bench.network.weights_inlet(outlet.uri, PARAMETERS))
+    for reader in (*early, late):
+        out = np.zeros(PARAMETERS, np.float32)
+        bench.until(lambda reader=reader, out=out: (outlet.serve(), reader.latest(out) == 4)[1])
+        assert out.tolist() == [4] * PARAMETERS
+        assert reader.latest(out) is None
+    bench.until(lambda: (outlet.serve(), outlet.readers() == 3)[1])
+    bench.close(late)
+    bench.until(lambda: (outlet.serve(), outlet.readers() == 2)[1])
+
+
+def test_what_is_published_is_a_copy(bench):
+    outlet = bench.keep(bench.network.weights_outlet(bench.address("w"), PARAMETERS))
+    inlet = bench.keep(bench.network.weights_inlet(outlet.uri, PARAMETERS))
+    weights, out = vector(1), vector(0)
+    outlet.publish(0, weights)
+    weights[:] = 7
+    bench.until(lambda: (outlet.serve(), inlet.latest(out) == 0)[1])
+    assert out.tolist() == [1] * PARAMETERS
+
+
+def test_versions_must_rise(bench):
+    outlet = bench.keep(bench.network.weights_outlet(bench.address("w"), PARAMETERS))
+    outlet.publish(3, vector(0))
+    with pytest.raises(ChannelError, match="must rise"):
+        outlet.publish(3, vector(0))
+
+
+def test_a_publisher_that_starts_again_is_found_again(bench):
+    outlet = bench.keep(bench.network.weights_outlet(bench.address("w"), PARAMETERS))
+    inlet = bench.keep(bench.network.weights_inlet(outlet.uri, PARAMETERS))
+    out = vector(0)
+    outlet.publish(7, vector(7))
+    bench.until(lambda: (outlet.serve(), inlet.latest(out) == 7)[1])
+    uri = outlet.uri
+    bench.close(outlet)
+    assert inlet.latest(out) is None
+    again = bench.patiently(lambda: bench.network.weights_outlet(uri, PARAMETERS))
+    # It resumed from a checkpoint of before: what it says now is the latest, though its version is lower.
+    again.publish(5, vector(5))
+    bench.until(lambda: (again.serve(), inlet.latest(out) == 5)[1])
+    assert out.tolist() == [5] * PARAMETERS
+
+
+def test_a_reader_of_another_network_is_refused(bench):
+    outlet = bench.keep(bench.network.weights_outlet(bench.address("w"), PARAMETERS))
+    inlet = bench.network.weights_inlet(outlet.uri, PARAMETERS + 1)
+    with pytest.raises(ChannelError, match="6 parameters"):
+        bench.until(lambda: (outlet.serve(), inlet.latest(np.zeros(6, np.float32)))[1])
+    assert outlet.counters["refused"] == 1
+
+
+def test_a_wait_ends_when_there_are_new_weights(bench):
+    outlet = bench.keep(bench.network.weights_outlet(bench.address("w"), PARAMETERS))
+    inlet = bench.keep(bench.network.weights_inlet(outlet.uri, PARAMETERS))
+    out = vector(0)
+    outlet.publish(0, out)
+    bench.until(lambda: (outlet.serve(), inlet.latest(out) == 0)[1])
+    with Waiter([inlet, outlet]) as waiter:
+        for version in range(1, 4):
+            while waiter.wait(0.05):
+                outlet.serve()
+                assert inlet.latest(out) is None
+            outlet.publish(version, vector(version))
+            while inlet.latest(out) != version:
+                assert waiter.wait(DEADLINE_S)
+                outlet.serve()
