@@ -8,12 +8,9 @@ what happens, as it happens. To add a system: subclass `System`, and name it in 
 
 from __future__ import annotations
 
-import difflib
-import importlib
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -21,21 +18,11 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
+from baselines.registry import Registry
 from baselines.workload import Workload
-from tianji.config import ConfigError
 
 if TYPE_CHECKING:
     from baselines.certificate import Evidence, Frozen
-
-GROUP = "tianji_bench.systems"
-BUILT_IN = {
-    "sync": "baselines.tianji:Sync",
-    "tianji": "baselines.tianji:TianJi",
-    "rllib": "baselines.rllib.adapter:RLlib",
-    "rllib-unprobed": "baselines.rllib.adapter:UnprobedRLlib",
-    "sb3": "baselines.sb3.system:StableBaselines3",
-    "xingtian": "baselines.xingtian.system:XingTian",
-}
 
 
 class Task(Struct, frozen=True):
@@ -113,9 +100,22 @@ class System(ABC):
         """End every process and free everything; called once, also after a failure."""
 
 
+SYSTEMS: Registry[type[System]] = Registry(
+    "tianji_bench.systems",
+    {
+        "sync": "baselines.tianji:Sync",
+        "tianji": "baselines.tianji:TianJi",
+        "rllib": "baselines.rllib.adapter:RLlib",
+        "rllib-unprobed": "baselines.rllib.adapter:UnprobedRLlib",
+        "sb3": "baselines.sb3.system:StableBaselines3",
+        "xingtian": "baselines.xingtian.system:XingTian",
+    },
+)
+
+
 def names() -> list[str]:
     """Every system that can be asked for."""
-    return sorted({*BUILT_IN, *(point.name for point in entry_points(group=GROUP))})
+    return SYSTEMS.names()
 
 
 def get(name: str) -> System:
@@ -126,13 +126,4 @@ def get(name: str) -> System:
     ConfigError
         when there is none.
     """
-    if name in BUILT_IN:
-        module, _, attribute = BUILT_IN[name].partition(":")
-        system: System = getattr(importlib.import_module(module), attribute)()
-        return system
-    for point in entry_points(group=GROUP):
-        if point.name == name:
-            outside: System = point.load()()
-            return outside
-    near = difflib.get_close_matches(name, names(), n=1)
-    raise ConfigError(f"unknown system {name!r}; {f'did you mean {near[0]}? ' if near else ''}known: {', '.join(names())}")
+    return SYSTEMS.get(name)()

@@ -8,19 +8,21 @@ import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import msgspec
 
-from baselines import system as systems
-from suites import bundle, catalogue, environment, plan, runner
-from suites.certify import certify
+from suites import bundle, environment, runner
 from suites.cli import DONE, FAILED, ConfigError, OneLineParser
 from suites.cli import run as run_command
-from suites.convergence import sweep as convergence
+from suites.convergence.run import Convergence
+from suites.plan import Plan
+from suites.suite import Request, Suite
+from suites.testbed import netns
+from suites.transmission.run import Transmission
 
-SUITES: dict[str, ModuleType] = {convergence.NAME: convergence}
+SUITES: dict[str, Suite] = {suite.name: suite for suite in (Convergence(), Transmission())}
+TESTBEDS = sorted({testbed for suite in SUITES.values() for testbed in suite.testbeds})
 
 
 def parser() -> OneLineParser:
@@ -36,7 +38,7 @@ def parser() -> OneLineParser:
     run.add_argument("--systems", metavar="A,B,...")
     run.add_argument("--workloads", metavar="X,Y,...")
     run.add_argument("--seeds", type=int, metavar="K", help="blocks, each with a seed of its own")
-    run.add_argument("--testbed", default="local", metavar="local")
+    run.add_argument("--testbed", metavar="|".join(TESTBEDS), help="one alone; otherwise all that the profile asks for")
     run.add_argument("--out", type=Path, required=True, metavar="DIR")
     run.add_argument("--resume", action="store_true", help="go on with the session in --out, block by block")
     derive = commands.add_parser("derive", help="copies of bundles for committing: no snapshots, no logs")
@@ -50,45 +52,52 @@ def _one_of(what: str, name: str, known: Sequence[str]) -> None:
         raise ConfigError(f"unknown {what} {name!r}; known: {', '.join(known)}")
 
 
-def make_plan(options: Any) -> plan.Plan:
-    """Check every choice before anything is written, and lay the session out."""
-    for name in options.suites:
-        _one_of("suite", name, sorted(SUITES))
-    if len(set(options.suites)) > 1:
-        raise ConfigError("one suite a session, each into a folder of its own")
-    _one_of("testbed", options.testbed, ["local"])
-    suite = SUITES[options.suites[0]]
-    _one_of("profile", options.profile, list(suite.PROFILES))
-    profile: plan.Profile = suite.PROFILES[options.profile]
-    names = tuple(options.systems.split(",")) if options.systems else profile.systems
-    if len(set(names)) < len(names):
+def request(options: Any, suite: Suite) -> Request:
+    """What the command line asks of a suite."""
+    _one_of("profile", options.profile, list(suite.profiles))
+    if options.testbed is not None:
+        _one_of("testbed", options.testbed, suite.testbeds)
+    names = tuple(options.systems.split(",")) if options.systems else None
+    if names is not None and len(set(names)) < len(names):
         raise ConfigError(f"--systems {options.systems}: names a system twice")
-    runner.runnable(names)
-    chosen = options.workloads.split(",") if options.workloads else profile.workloads
-    workloads = [catalogue.load(name) for name in chosen]
-    blocks = profile.blocks if options.seeds is None else options.seeds
-    if blocks < 1:
-        raise ConfigError(f"--seeds {blocks}: at least 1 is needed")
-    return plan.lay_out(
-        suite.NAME,
-        options.profile,
-        profile,
-        {w.id: msgspec.json.decode(msgspec.json.encode(w)) for w in workloads},
-        names,
-        blocks,
-        tuple(sorted(os.sched_getaffinity(0))),
+    if options.seeds is not None and options.seeds < 1:
+        raise ConfigError(f"--seeds {options.seeds}: at least 1 is needed")
+    return Request(
+        profile=options.profile,
+        systems=names,
+        workloads=tuple(options.workloads.split(",")) if options.workloads else None,
+        blocks=options.seeds,
+        testbed=options.testbed,
+        cores=tuple(sorted(os.sched_getaffinity(0))),
     )
 
 
 def run(options: Any) -> int:
-    """Run a session; exit status 1 when a cell failed."""
-    wanted = make_plan(options)
-    begun = runner.open_session(options.out, wanted, options.resume)
+    """Run sessions, one for each suite; exit status 1 when a cell failed."""
+    for name in options.suites:
+        _one_of("suite", name, sorted(SUITES))
+    if len(set(options.suites)) < len(options.suites):
+        raise ConfigError(f"{' '.join(options.suites)}: names a suite twice")
+    # Every choice is checked before anything is written.
+    plans = [(suite, *suite.plan(request(options, suite))) for suite in (SUITES[name] for name in options.suites)]
+    status = DONE
+    for suite, plan, skipped in plans:
+        out = options.out if len(plans) == 1 else options.out / suite.name
+        for line in skipped:
+            print(f"tianji-bench: skipped: {line}", file=sys.stderr)
+        if run_session(suite, plan, out, resume=options.resume and (len(plans) == 1 or out.exists())) != DONE:
+            status = FAILED
+    return status
+
+
+def run_session(suite: Suite, wanted: Plan, out: Path, *, resume: bool) -> int:
+    """Run one session, or what is left of it."""
+    begun = runner.open_session(out, wanted, resume)
     try:
-        certify(begun, options.out)
-        manifests = runner.run(begun, options.out)
+        suite.before(begun, out)
+        manifests = runner.run(suite, begun, out)
     except KeyboardInterrupt:
-        print(f"interrupted; finished blocks are kept: add --resume to go on with {options.out}", file=sys.stderr)
+        print(f"interrupted; finished blocks are kept: add --resume to go on with {out}", file=sys.stderr)
         raise
     failed = [m for m in manifests if m.status != "completed"]
     for m in failed:
@@ -101,24 +110,27 @@ def run(options: Any) -> int:
 
 def show_list(options: Any) -> int:
     """Print what there is to run."""
-    rows: dict[str, dict[str, Any]] = {
-        "suites": {
-            name: {"about": s.ABOUT, "profiles": {k: msgspec.to_builtins(p) for k, p in s.PROFILES.items()}}
-            for name, s in SUITES.items()
-        },
-        "workloads": {name: catalogue.load(name).title for name in catalogue.names()},
-        "systems": {name: {"title": (s := systems.get(name)).title, "cannot_run": s.available()} for name in systems.names()},
-    }
     if options.json:
+        rows = {
+            "suites": {
+                name: {
+                    "about": suite.about,
+                    "testbeds": suite.testbeds,
+                    "profiles": {k: msgspec.to_builtins(p) for k, p in suite.profiles.items()},
+                    "workloads": suite.workloads(),
+                    "systems": {k: {"title": title, "cannot_run": why} for k, (title, why) in suite.systems().items()},
+                }
+                for name, suite in SUITES.items()
+            }
+        }
         print(json.dumps(rows, indent=1))
         return DONE
-    for name, suite in rows["suites"].items():
-        print(f"suite     {name}: {suite['about']}; profiles {', '.join(suite['profiles'])}")
-    for name, title in rows["workloads"].items():
-        print(f"workload  {name}: {title}")
-    for name, entry in rows["systems"].items():
-        cannot = f" (cannot run here: {entry['cannot_run']})" if entry["cannot_run"] else ""
-        print(f"system    {name}: {entry['title']}{cannot}")
+    for name, suite in SUITES.items():
+        print(f"suite {name}: {suite.about}; profiles {', '.join(suite.profiles)}; testbeds {', '.join(suite.testbeds)}")
+        for workload, title in suite.workloads().items():
+            print(f"  workload  {workload}: {title}")
+        for system, (title, why) in suite.systems().items():
+            print(f"  system    {system}: {title}{f' (cannot run here: {why})' if why else ''}")
     return DONE
 
 
@@ -127,9 +139,10 @@ def doctor() -> int:
     found = environment.manifest()
     for key, value in found.items():
         print(f"{key}: {value}")
-    for name in systems.names():
-        reason = systems.get(name).available()
-        print(f"system {name}: {reason or 'can run'}")
+    for name, suite in SUITES.items():
+        for system, (_, why) in suite.systems().items():
+            print(f"{name}: {system}: {why or 'can run'}")
+    print(f"emulated hosts: {netns.unavailable() or 'can be made'}")
     if found["load_1min_at_start"] > 0.5 * found["cpu_usable"]:
         print(f"warning: other work loads this machine ({found['load_1min_at_start']} over one minute); results will be noisy")
     if found["cpu_usable"] < 2:

@@ -9,6 +9,7 @@ import hashlib
 import os
 import re
 import shutil
+import time
 from pathlib import Path
 from typing import Any, Literal
 
@@ -34,7 +35,7 @@ class Event(Struct, frozen=True, forbid_unknown_fields=True, tag_field="event"):
 class Phase(Event, frozen=True, tag="phase"):
     """A phase begins."""
 
-    name: Literal["setup", "train", "teardown"]
+    name: Literal["setup", "train", "measured", "teardown"]
     wall_ns: int
 
 
@@ -92,7 +93,32 @@ class Evaluation(Event, frozen=True, tag="evaluation"):
     returns: list[float]
 
 
-AnyEvent = Phase | FirstStep | Episode | Snapshot | Process | Counter | Usage | Evaluation
+class Transfer(Event, frozen=True, kw_only=True, tag="transfer"):
+    """Messages of one size were moved for about a window."""
+
+    size_bytes: int
+    messages: int
+    """Moved in all; broadcast vectors count once for each explorer."""
+    intervals: float
+    """Messages that were moved in the seconds: those after the first."""
+    seconds: float
+    cpu_s: float
+    """Of all processes, for all messages."""
+    tcp_bytes: float | None
+    """Handed to TCP, either direction, for all messages."""
+
+
+class Delays(Event, frozen=True, kw_only=True, tag="delays"):
+    """How long single messages took."""
+
+    kind: Literal["round_trip", "broadcast"]
+    size_bytes: int
+    count: int
+    percentiles_ns: list[int]
+    """0 to 100: the least, ..., the most."""
+
+
+AnyEvent = Phase | FirstStep | Episode | Snapshot | Process | Counter | Usage | Evaluation | Transfer | Delays
 
 
 class Manifest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -112,7 +138,7 @@ class Manifest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     position: int
     """Within the block, in order of execution."""
     session: str
-    testbed: Literal["local"] = "local"
+    testbed: Literal["local", "netns"] = "local"
     nodes: int = 1
     division: Literal["closed", "open"] = "closed"
     scaling: Literal["strong", "weak"] | None = None
@@ -163,6 +189,27 @@ class Bundle(Struct, frozen=True):
 _events = msgspec.json.Decoder(AnyEvent)
 _manifest = msgspec.json.Decoder(Manifest)
 encode_event = msgspec.json.Encoder().encode
+
+
+class EventLog:
+    """Writes events to a new file, a line each, so that a killed run leaves what it had."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("xb", buffering=0)
+
+    def write(self, event: AnyEvent) -> None:
+        """Append an event."""
+        self._file.write(encode_event(event) + b"\n")
+
+    def phase(self, name: Literal["setup", "train", "measured", "teardown"]) -> None:
+        """A phase begins now."""
+        self.write(Phase(time.monotonic_ns(), name, time.time_ns()))
+
+    def __enter__(self) -> EventLog:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
 
 
 def read_events(path: Path) -> list[AnyEvent]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +15,6 @@ from suites.cli import ConfigError
 SCHEMA = "tianji-bench/session/1"
 
 
-class Profile(Struct, frozen=True, kw_only=True):
-    """How much of a suite is run."""
-
-    workloads: tuple[str, ...]
-    systems: tuple[str, ...]
-    blocks: int
-    twice: str
-    """The system that runs twice in each block: A against A shows the noise floor."""
-
-
 class Cell(Struct, frozen=True, kw_only=True):
     """One run."""
 
@@ -33,6 +24,8 @@ class Cell(Struct, frozen=True, kw_only=True):
     block: int
     position: int
     seed: int
+    explorers: int | None = None
+    """Where their number is part of the comparison."""
 
     @property
     def label(self) -> str:
@@ -42,7 +35,12 @@ class Cell(Struct, frozen=True, kw_only=True):
     @property
     def directory(self) -> str:
         """Name of its folder."""
-        return f"{self.workload}.b{self.block}.p{self.position}.{self.label}"
+        return f"{self.setting}.b{self.block}.p{self.position}.{self.label}"
+
+    @property
+    def setting(self) -> str:
+        """What all systems of its block have in common."""
+        return self.workload if self.explorers is None else f"{self.workload}.n{self.explorers}"
 
 
 class Plan(Struct, frozen=True, kw_only=True):
@@ -59,43 +57,38 @@ class Plan(Struct, frozen=True, kw_only=True):
     cells: tuple[Cell, ...]
 
     def blocks(self) -> list[tuple[Cell, ...]]:
-        """Cells that belong together: every system once, same workload, same seed."""
-        keys = sorted({(cell.block, cell.workload) for cell in self.cells})
-        return [tuple(c for c in self.cells if (c.block, c.workload) == key) for key in keys]
+        """Cells that belong together: every system once, same workload, same seed; in the order of the plan."""
+        grouped: dict[tuple[int, str], list[Cell]] = {}
+        for cell in self.cells:
+            grouped.setdefault((cell.block, cell.setting), []).append(cell)
+        return [tuple(cells) for cells in grouped.values()]
 
 
-def lay_out(
-    suite: str,
-    profile_name: str,
-    profile: Profile,
-    workloads: dict[str, Any],
-    systems: tuple[str, ...],
-    blocks: int,
-    cores: tuple[int, ...],
-) -> Plan:
-    """Blocks in which every system runs once, in an order that rotates; block k uses seed k."""
-    twice = profile.twice if profile.twice in systems else systems[0]
-    round_of = [(system, 0) for system in systems] + [(twice, 1)]
-    cells = [
-        Cell(workload=workload, system=system, replica=replica, block=block, position=position, seed=block)
-        for block in range(blocks)
-        for workload in workloads
-        for position, (system, replica) in enumerate(_rotate(round_of, block))
-    ]
-    return Plan(
-        session=secrets.token_hex(6),
-        suite=suite,
-        profile=profile_name,
-        workloads=workloads,
-        systems=systems,
-        cores=cores,
-        cells=tuple(cells),
-    )
+def new_session() -> str:
+    """A name for a session that no other has."""
+    return secrets.token_hex(6)
 
 
-def _rotate(items: list[tuple[str, int]], by: int) -> list[tuple[str, int]]:
-    by %= len(items)
-    return items[by:] + items[:by]
+def block_of(workload: str, systems: Sequence[str], twice: str, block: int, explorers: int | None = None) -> Iterator[Cell]:
+    """One block: every system once, one of them twice, in an order that rotates with the block; block k uses seed k.
+
+    Parameters
+    ----------
+    twice
+        the system that runs again (the first one where it is not among them): A against A shows the noise floor.
+    """
+    round_of = [(system, 0) for system in systems] + [(twice if twice in systems else systems[0], 1)]
+    turn = block % len(round_of)
+    for position, (system, replica) in enumerate(round_of[turn:] + round_of[:turn]):
+        yield Cell(
+            workload=workload,
+            system=system,
+            replica=replica,
+            block=block,
+            position=position,
+            seed=block,
+            explorers=explorers,
+        )
 
 
 def read(path: Path) -> Plan:

@@ -7,26 +7,23 @@ reports do not look.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import msgspec
+from msgspec import Struct
 
-from baselines import system as systems
-from baselines.system import System, Task
-from baselines.workload import Workload
 from suites import bundle, environment
-from suites.bundle import PARTIAL, Episode, FirstStep, Manifest, Phase, Snapshot
+from suites.bundle import PARTIAL, Manifest
 from suites.cli import ConfigError
-from suites.evaluator import evaluate
 from suites.plan import Cell, Plan, read
 from suites.progress import Reporter
+from suites.suite import Suite
 from suites.testbed import local
-from tianji.config import convert
 
-SESSION = "session.json"
-MEASURED_SHARE = 0.8
-"""Of a cell's time, for the progress bar: the rest is evaluation."""
+SESSION, TASK = "session.json", "task.json"
 
 
 def open_session(out: Path, plan: Plan, resume: bool) -> Plan:
@@ -62,7 +59,7 @@ def open_session(out: Path, plan: Plan, resume: bool) -> Plan:
     return plan
 
 
-def run(plan: Plan, out: Path) -> list[Manifest]:
+def run(suite: Suite, plan: Plan, out: Path) -> list[Manifest]:
     """Run what is left of a session; returns the manifests of all its cells, in order."""
     todo = [cells for cells in plan.blocks() if not all((out / c.directory / "bundle.json").exists() for c in cells)]
     for cells in todo:
@@ -72,7 +69,7 @@ def run(plan: Plan, out: Path) -> list[Manifest]:
         for cells in todo:
             for cell in cells:
                 reporter.begin(cell)
-                manifest = run_cell(plan, cell, out, reporter.update)
+                manifest = suite.run_cell(plan, cell, out, reporter.update)
                 reporter.end(manifest.status if manifest.error is None else f"{manifest.status} ({_last_line(manifest.error)})")
     return [bundle.read(out / cell.directory).manifest for cell in plan.cells]
 
@@ -87,61 +84,81 @@ def _supersede(out: Path, cell: Cell) -> None:
             path.rename(keep / f"{path.name}~{number}")
 
 
-def run_cell(plan: Plan, cell: Cell, out: Path, progress: Callable[[float, str], None]) -> Manifest:
-    """Measure, evaluate and publish one cell."""
-    workload = convert(plan.workloads[cell.workload], Workload, f"workload {cell.workload}")
-    under_test = systems.get(cell.system)
-    task = Task(cell.system, workload, cell.seed, plan.cores)
+def measure(
+    plan: Plan, cell: Cell, out: Path, task: Struct, command: Sequence[str], limit_s: float, watch: Callable[[Path], None]
+) -> Measured:
+    """Run the host process of a cell to its end, in the folder that becomes its bundle.
+
+    Parameters
+    ----------
+    task
+        written to `task.json` for the process.
+    command
+        that is given the folder and its parent's process id.
+    watch
+        is called with the folder once or twice a second meanwhile.
+    """
     partial = out / (cell.directory + PARTIAL)
     partial.mkdir()
     surroundings = environment.manifest()
+    (partial / TASK).write_bytes(msgspec.json.encode(task))
+    outcome = local.run(command, partial, limit_s, lambda: watch(partial))
+    (partial / TASK).unlink()
+    return Measured(plan, cell, partial, surroundings, outcome, _repair(partial / "events.jsonl"))
 
-    def watch() -> None:
-        # Snapshots are named by their steps: the newest name says how far the run is.
-        steps = max((int(p.stem) for p in (partial / "snapshots").glob("*.safetensors")), default=0)
-        share = steps / workload.budget_steps
-        progress(share * MEASURED_SHARE, f"{steps:,} of {workload.budget_steps:,} steps")
 
-    outcome = local.run(under_test, task, partial, watch)
-    events = _repair(partial / "events.jsonl")
-    snapshots = [event for event in events if isinstance(event, Snapshot)]
-    failure = _failure(outcome, events, snapshots)
-    later: list[bundle.AnyEvent] = list(outcome.usage)
-    if failure is None:
-        later += evaluate(
-            partial,
-            workload,
-            snapshots,
-            lambda share: progress(MEASURED_SHARE + (1 - MEASURED_SHARE) * share, "evaluating snapshots"),
+@dataclass
+class Measured:
+    """A cell whose process has ended, and what it left."""
+
+    plan: Plan
+    cell: Cell
+    partial: Path
+    surroundings: dict[str, Any]
+    outcome: local.Outcome
+    events: list[bundle.AnyEvent]
+
+    def crash(self) -> str | None:
+        """Why the process failed, in the words of its output; None when it ended well."""
+        if self.outcome.exit_status is None:
+            return f"killed: it had not ended when its time was over\n{self.outcome.tail}".strip()
+        if self.outcome.exit_status != 0:
+            return f"exit status {self.outcome.exit_status}\n{self.outcome.tail}".strip()
+        return None
+
+    def publish(self, failure: str | None, later: Sequence[bundle.AnyEvent], **particulars: Any) -> Manifest:
+        """Add events that came after the run, and make it a bundle.
+
+        Parameters
+        ----------
+        particulars
+            what the suite says of it: fields of the manifest that are not of the plan, the cell or the machine.
+        """
+        with (self.partial / "events.jsonl").open("ab") as file:
+            file.writelines(bundle.encode_event(event) + b"\n" for event in later)
+        plan, cell = self.plan, self.cell
+        manifest = Manifest(
+            schema=bundle.SCHEMA,
+            status="completed" if failure is None else "failed",
+            suite=plan.suite,
+            profile=plan.profile,
+            workload=cell.workload,
+            system=cell.system,
+            seed=cell.seed,
+            replica=cell.replica,
+            block=cell.block,
+            position=cell.position,
+            session=plan.session,
+            explorers=cell.explorers,
+            cores=len(plan.cores),
+            environment=self.surroundings,
+            exit_status=self.outcome.exit_status,
+            error=failure,
+            **particulars,
         )
-    with (partial / "events.jsonl").open("ab") as file:
-        file.writelines(bundle.encode_event(event) + b"\n" for event in later)
-    (partial / "task.json").unlink()
-    manifest = Manifest(
-        schema=bundle.SCHEMA,
-        status="completed" if failure is None else "failed",
-        suite=plan.suite,
-        profile=plan.profile,
-        workload=cell.workload,
-        system=cell.system,
-        system_title=under_test.title,
-        seed=cell.seed,
-        replica=cell.replica,
-        block=cell.block,
-        position=cell.position,
-        session=plan.session,
-        cores=len(plan.cores),
-        division=workload.division,
-        configuration={"workload": plan.workloads[cell.workload], "system": under_test.settings(task)},
-        deviations=under_test.deviations(task),
-        environment=surroundings,
-        phases_s=_phases(events),
-        exit_status=outcome.exit_status,
-        error=failure,
-    )
-    _scrub_log(partial / "output.log")
-    final = bundle.publish(partial, manifest)
-    return bundle.read(final).manifest
+        log = self.partial / "output.log"
+        log.write_text(bundle.scrub(log.read_text(encoding="utf-8", errors="replace")), encoding="utf-8")
+        return bundle.read(bundle.publish(self.partial, manifest)).manifest
 
 
 def _repair(path: Path) -> list[bundle.AnyEvent]:
@@ -153,49 +170,5 @@ def _repair(path: Path) -> list[bundle.AnyEvent]:
     return bundle.read_events(path)
 
 
-def _failure(outcome: local.Outcome, events: list[bundle.AnyEvent], snapshots: list[Snapshot]) -> str | None:
-    """Why the run does not count, in the words of its output; None when it does."""
-    if outcome.exit_status is None:
-        return f"killed: it had not ended when its time was over\n{outcome.tail}".strip()
-    if outcome.exit_status != 0:
-        return f"exit status {outcome.exit_status}\n{outcome.tail}".strip()
-    if not snapshots or not any(isinstance(event, FirstStep) for event in events):
-        return f"ended without a first step and a snapshot\n{outcome.tail}".strip()
-    return None
-
-
-def _phases(events: list[bundle.AnyEvent]) -> dict[str, float]:
-    """Seconds of set-up (to the first environment step), of the measured phase and of teardown."""
-    starts = {event.name: event.ns for event in events if isinstance(event, Phase)}
-    first = next((event.ns for event in events if isinstance(event, FirstStep)), None)
-    last = max((event.ns for event in events if isinstance(event, Snapshot | Episode)), default=None)
-    phases = {}
-    if "setup" in starts and first is not None:
-        phases["setup"] = (first - starts["setup"]) / 1e9
-    if first is not None and last is not None:
-        phases["measured"] = (last - first) / 1e9
-    return phases
-
-
-def _scrub_log(path: Path) -> None:
-    path.write_text(bundle.scrub(path.read_text(encoding="utf-8", errors="replace")), encoding="utf-8")
-
-
 def _last_line(text: str) -> str:
     return text.splitlines()[-1]
-
-
-def runnable(names: tuple[str, ...]) -> dict[str, System]:
-    """The systems of these names.
-
-    Raises
-    ------
-    ConfigError
-        for an unknown one, or one that cannot run here.
-    """
-    found = {}
-    for name in names:
-        found[name] = systems.get(name)
-        if reason := found[name].available():
-            raise ConfigError(f"system {name} cannot run here: {reason}; install it, or leave it out with --systems")
-    return found

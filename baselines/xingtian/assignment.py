@@ -16,6 +16,37 @@ from tianji.messages import SlotRef
 from tianji.topology import chunk_layout
 
 
+class Wiring(Struct, frozen=True):
+    """Where messages go: the addresses of a run."""
+
+    base_uri: str
+    explorers: int
+
+    @property
+    def control(self) -> str:
+        """Of the launcher."""
+        return f"{self.base_uri}/control"
+
+    @property
+    def upward(self) -> str:
+        """Explorers push to it, the broker pulls."""
+        return f"{self.base_uri}/upward"
+
+    @property
+    def downward(self) -> str:
+        """The learner pushes to it, the broker pulls."""
+        return f"{self.base_uri}/downward"
+
+    @property
+    def learner(self) -> str:
+        """The broker pushes to it, the learner pulls."""
+        return f"{self.base_uri}/learner"
+
+    def explorer(self, index: int) -> str:
+        """The broker pushes to it, that explorer pulls."""
+        return f"{self.base_uri}/explorer-{index}"
+
+
 class Assignment(Struct, frozen=True):
     """All that a process is told, by its launcher."""
 
@@ -36,27 +67,9 @@ class Assignment(Struct, frozen=True):
         return f"explorer {self.index}" if self.kind == "explorer" else self.kind
 
     @property
-    def control_uri(self) -> str:
-        return f"{self.base_uri}/control"
-
-    @property
-    def upward_uri(self) -> str:
-        """Explorers push to it, the broker pulls."""
-        return f"{self.base_uri}/upward"
-
-    @property
-    def downward_uri(self) -> str:
-        """The learner pushes to it, the broker pulls."""
-        return f"{self.base_uri}/downward"
-
-    @property
-    def learner_uri(self) -> str:
-        """The broker pushes to it, the learner pulls."""
-        return f"{self.base_uri}/learner"
-
-    def explorer_uri(self, index: int) -> str:
-        """The broker pushes to it, that explorer pulls."""
-        return f"{self.base_uri}/explorer-{index}"
+    def wiring(self) -> Wiring:
+        """The addresses of this run."""
+        return Wiring(self.base_uri, self.config.actors)
 
     @property
     def layout(self) -> ChunkLayout:

@@ -6,31 +6,31 @@ import time
 
 import zmq
 
-from baselines.xingtian.assignment import Assignment
+from baselines.xingtian.assignment import Wiring
 from baselines.xingtian.mail import open_control, open_inlet, open_outlet
 from baselines.xingtian.messages import addressees
-from tianji.messages import FromRole, Start, Stop, decode_to_role, encode
+from tianji.messages import Hello, Start, Stop, decode_to_role, encode
 from tianji.telemetry import Account
 
 
-def run(assignment: Assignment, hello: FromRole) -> None:
+def run(wiring: Wiring, hello: Hello) -> None:
     """Serve until the launcher says stop."""
     account, forwarded = Account(), 0
     with (
         zmq.Context() as context,
-        open_control(context, assignment.control_uri) as control,
-        open_inlet(context, assignment.upward_uri) as upward,
-        open_inlet(context, assignment.downward_uri) as downward,
-        open_outlet(context, assignment.learner_uri) as learner,
+        open_control(context, wiring.control) as control,
+        open_inlet(context, wiring.upward) as upward,
+        open_inlet(context, wiring.downward) as downward,
+        open_outlet(context, wiring.learner) as learner,
     ):
         control.send(encode(hello))
         explorers: list[zmq.Socket[bytes]] = []
         if isinstance(decode_to_role(control.recv()), Start):
-            explorers = [open_outlet(context, assignment.explorer_uri(i)) for i in range(assignment.config.actors)]
+            explorers = [open_outlet(context, wiring.explorer(i)) for i in range(wiring.explorers)]
             forwarded = _forward(control, upward, downward, learner, explorers, account)
         for socket in explorers:
             socket.close()
-        control.send(encode(account.report(assignment.name, {"messages_forwarded": float(forwarded)})))
+        control.send(encode(account.report(hello.role, {"messages_forwarded": float(forwarded)})))
 
 
 def _forward(

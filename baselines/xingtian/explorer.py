@@ -42,7 +42,8 @@ class Explorer:
     def run(self, hello: FromRole) -> None:
         """Explore until the launcher says stop."""
         a = self.assignment
-        with Mail(self.account, a.control_uri, a.explorer_uri(a.index), a.upward_uri, decode_notice) as mail:
+        w = a.wiring
+        with Mail(self.account, w.control, w.explorer(a.index), w.upward, decode_notice) as mail:
             if mail.begin(hello):
                 self._explore(mail)
             counters = {"samples_produced": float(self._sampler.steps), "chunks_produced": float(self._fragments)}

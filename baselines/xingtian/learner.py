@@ -44,7 +44,8 @@ class Learner:
     def run(self, hello: FromRole) -> None:
         """Train until the budget is used or the launcher says stop."""
         a = self.assignment
-        with Mail(self.account, a.control_uri, a.learner_uri, a.downward_uri, decode_header) as mail:
+        w = a.wiring
+        with Mail(self.account, w.control, w.learner, w.downward, decode_header) as mail:
             if mail.begin(hello):
                 self._train(mail)
                 if self._snapshot_version != self._version:

@@ -34,11 +34,11 @@ def main() -> int:
             case "explorer":
                 Explorer(assignment).run(hello)
             case "broker":
-                broker.run(assignment, hello)
+                broker.run(assignment.wiring, hello)
     except Exception as error:  # The launcher must hear of it, whatever it is; the traceback goes to our stderr.
         traceback.print_exc()
         # A context of its own: those of threads that still wait cannot be closed from here.
-        with zmq.Context() as context, open_control(context, assignment.control_uri) as control:
+        with zmq.Context() as context, open_control(context, assignment.wiring.control) as control:
             control.send(encode(Failed(assignment.name, f"{type(error).__name__}: {error}")))
         return 1
     return 0

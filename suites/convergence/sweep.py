@@ -1,6 +1,17 @@
 """What the convergence suite runs in each profile: constants only."""
 
-from suites.plan import Profile
+from msgspec import Struct
+
+
+class Profile(Struct, frozen=True, kw_only=True):
+    """How much of the suite is run."""
+
+    workloads: tuple[str, ...]
+    systems: tuple[str, ...]
+    blocks: int
+    twice: str
+    """The system that runs twice in each block: A against A shows the noise floor."""
+
 
 NAME = "convergence"
 ABOUT = "time, steps and core-seconds to a return threshold"

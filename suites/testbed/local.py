@@ -8,13 +8,10 @@ import select
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import msgspec
-
-from baselines.system import System, Task
 from suites.bundle import Usage
 from suites.meter import INTERVAL_S, TreeMeter
 
@@ -33,26 +30,28 @@ class Outcome:
     """Last lines of what it printed."""
 
 
-def run(system: System, task: Task, directory: Path, watch: Callable[[], None]) -> Outcome:
-    """Run one task to its end; leave no process of it, whatever happens (see `suites.testbed.keeper`).
+def run(command: Sequence[str], directory: Path, limit_s: float, watch: Callable[[], None]) -> Outcome:
+    """Run one host process to its end; leave no process of it, whatever happens (see `suites.testbed.keeper`).
 
     Parameters
     ----------
+    command
+        is given the folder and the process id of its parent.
     directory
         an existing folder for the run's record.
+    limit_s
+        that it may take, beside set-up and teardown.
     watch
         is called once or twice a second meanwhile.
     """
-    (directory / "task.json").write_bytes(msgspec.json.encode(task))
     log = directory / "output.log"
-    limit = time.monotonic() + SETUP_LIMIT_S + task.workload.budget_seconds + TEARDOWN_LIMIT_S
+    limit = time.monotonic() + SETUP_LIMIT_S + limit_s + TEARDOWN_LIMIT_S
     reaped = _cpu_of_reaped()
     lifeline, ours = os.pipe()
     try:
         with log.open("wb") as output:
-            command = [*system.interpreter(), "-m", "baselines.host", str(directory)]
             process = subprocess.Popen(
-                [sys.executable, "-m", "suites.testbed.keeper", str(lifeline), *command],
+                [sys.executable, "-m", "suites.testbed.keeper", str(lifeline), *command, str(directory)],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,

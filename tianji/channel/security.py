@@ -22,6 +22,8 @@ from zmq.utils import z85
 from tianji.channel.base import ChannelError, log
 
 DOMAIN = "tianji"
+CURVE_BYTES = 33
+"""That encryption adds to a frame: command name, nonce, authenticator, flags (RFC 26/CurveZMQ, MESSAGE)."""
 
 
 @dataclass(frozen=True)
@@ -131,6 +133,11 @@ class Security:
                 )
             log.warning("%s: PLAINTEXT off this host, by choice: whoever is on the way can read and change it", uri)
         return False
+
+    def frame_bytes(self, uri: str, largest_bytes: int) -> int:
+        """What a frame of this size is on the wire of this address: libzmq applies its limit to that."""
+        encrypted = self._keys is not None and uri.startswith("tcp://")
+        return largest_bytes + (CURVE_BYTES if encrypted else 0)
 
     def bind_side(self, socket: zmq.Socket[bytes], uri: str) -> None:
         """Prepare a socket that others connect to."""

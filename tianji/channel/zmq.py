@@ -57,7 +57,7 @@ def listen(
     socket: zmq.Socket[bytes] = context.socket(zmq.ROUTER)
     try:
         socket.linger = LINGER_MS
-        socket.maxmsgsize = largest_bytes
+        socket.maxmsgsize = security.frame_bytes(uri, largest_bytes)
         socket.rcvhwm = queue
         socket.sndhwm = 0  # Answers and credits: as many as the peer has slots.
         if uri.startswith("tcp://"):
@@ -110,7 +110,7 @@ class Line:
         self._told = False
         try:
             self.socket.linger = LINGER_MS
-            self.socket.maxmsgsize = largest_bytes
+            self.socket.maxmsgsize = security.frame_bytes(uri, largest_bytes)
             # Slots bound what is in flight; the socket's own limits must not bite first.
             self.socket.sndhwm = self.socket.rcvhwm = 0
             self.socket.reconnect_ivl, self.socket.reconnect_ivl_max = RECONNECT_MS, RECONNECT_MAX_MS

@@ -1,0 +1,52 @@
+"""Finds things by name: those that come with the project, and those of other packages, by entry points."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from collections.abc import Mapping
+from importlib.metadata import entry_points
+from typing import Generic, TypeVar
+
+from tianji.config import ConfigError
+
+T = TypeVar("T")
+
+
+class Registry(Generic[T]):
+    """Names to objects, imported when they are asked for.
+
+    Parameters
+    ----------
+    group
+        entry-point group of other packages.
+    built_in
+        name to `module:attribute`.
+    """
+
+    def __init__(self, group: str, built_in: Mapping[str, str]) -> None:
+        self.group, self._built_in = group, dict(built_in)
+
+    def names(self) -> list[str]:
+        """Every name that can be asked for."""
+        return sorted({*self._built_in, *(point.name for point in entry_points(group=self.group))})
+
+    def get(self, name: str) -> T:
+        """The object of this name.
+
+        Raises
+        ------
+        ConfigError
+            when there is none.
+        """
+        if name in self._built_in:
+            module, _, attribute = self._built_in[name].partition(":")
+            found: T = getattr(importlib.import_module(module), attribute)
+            return found
+        for point in entry_points(group=self.group):
+            if point.name == name:
+                outside: T = point.load()
+                return outside
+        near = difflib.get_close_matches(name, self.names(), n=1)
+        hint = f"did you mean {near[0]}? " if near else ""
+        raise ConfigError(f"unknown system {name!r}; {hint}known: {', '.join(self.names())}")

@@ -1,0 +1,112 @@
+"""Runs the convergence suite: one system trains on one workload, and one player for all judges its snapshots afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from baselines import system as systems
+from baselines.system import Task
+from baselines.workload import Workload
+from suites import bundle, catalogue, runner
+from suites.bundle import Episode, FirstStep, Manifest, Phase, Snapshot
+from suites.certify import certify
+from suites.cli import ConfigError
+from suites.convergence import sweep
+from suites.evaluator import evaluate
+from suites.plan import Cell, Plan, block_of, new_session
+from suites.suite import Request, Suite
+from tianji.config import convert
+
+MEASURED_SHARE = 0.8
+"""Of a cell's time, for the progress bar: the rest is evaluation."""
+
+
+class Convergence(Suite):
+    """Time to a return."""
+
+    name, about, profiles = sweep.NAME, sweep.ABOUT, sweep.PROFILES
+    testbeds = ("local",)
+
+    def workloads(self) -> dict[str, str]:
+        return {name: catalogue.load(name).title for name in catalogue.names()}
+
+    def systems(self) -> dict[str, tuple[str, str | None]]:
+        return {name: (s.title, s.available()) for name in systems.names() for s in [systems.get(name)]}
+
+    def plan(self, request: Request) -> tuple[Plan, list[str]]:
+        profile = sweep.PROFILES[request.profile]
+        names = request.systems or profile.systems
+        for name in names:
+            if reason := systems.get(name).available():
+                raise ConfigError(f"system {name} cannot run here: {reason}; install it, or leave it out with --systems")
+        workloads = [catalogue.load(name) for name in request.workloads or profile.workloads]
+        cells = [
+            cell
+            for block in range(request.blocks or profile.blocks)
+            for workload in workloads
+            for cell in block_of(workload.id, names, profile.twice, block)
+        ]
+        plan = Plan(
+            session=new_session(),
+            suite=self.name,
+            profile=request.profile,
+            workloads={w.id: msgspec.json.decode(msgspec.json.encode(w)) for w in workloads},
+            systems=tuple(names),
+            cores=request.cores,
+            cells=tuple(cells),
+        )
+        return plan, []
+
+    def before(self, plan: Plan, out: Path) -> None:
+        certify(plan, out)
+
+    def run_cell(self, plan: Plan, cell: Cell, out: Path, progress: Callable[[float, str], None]) -> Manifest:
+        workload = convert(plan.workloads[cell.workload], Workload, f"workload {cell.workload}")
+        under_test = systems.get(cell.system)
+        task = Task(cell.system, workload, cell.seed, plan.cores)
+
+        def watch(folder: Path) -> None:
+            # Snapshots are named by their steps: the newest name says how far the run is.
+            steps = max((int(p.stem) for p in (folder / "snapshots").glob("*.safetensors")), default=0)
+            share = steps / workload.budget_steps
+            progress(share * MEASURED_SHARE, f"{steps:,} of {workload.budget_steps:,} steps")
+
+        command = [*under_test.interpreter(), "-m", "baselines.host"]
+        measured = runner.measure(plan, cell, out, task, command, workload.budget_seconds, watch)
+        snapshots = [event for event in measured.events if isinstance(event, Snapshot)]
+        failure = measured.crash()
+        if failure is None and not (snapshots and any(isinstance(event, FirstStep) for event in measured.events)):
+            failure = f"ended without a first step and a snapshot\n{measured.outcome.tail}".strip()
+        later: list[bundle.AnyEvent] = list(measured.outcome.usage)
+        if failure is None:
+            later += evaluate(
+                measured.partial,
+                workload,
+                snapshots,
+                lambda share: progress(MEASURED_SHARE + (1 - MEASURED_SHARE) * share, "evaluating snapshots"),
+            )
+        return measured.publish(
+            failure,
+            later,
+            system_title=under_test.title,
+            division=workload.division,
+            configuration={"workload": plan.workloads[cell.workload], "system": under_test.settings(task)},
+            deviations=under_test.deviations(task),
+            phases_s=_phases(measured.events),
+        )
+
+
+def _phases(events: Sequence[bundle.AnyEvent]) -> dict[str, float]:
+    """Seconds of set-up (to the first environment step), of the measured phase and of teardown."""
+    starts = {event.name: event.ns for event in events if isinstance(event, Phase)}
+    first = next((event.ns for event in events if isinstance(event, FirstStep)), None)
+    last = max((event.ns for event in events if isinstance(event, Snapshot | Episode)), default=None)
+    phases = {}
+    if "setup" in starts and first is not None:
+        phases["setup"] = (first - starts["setup"]) / 1e9
+    if first is not None and last is not None:
+        phases["measured"] = (last - first) / 1e9
+    return phases

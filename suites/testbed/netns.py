@@ -1,0 +1,136 @@
+"""Emulated hosts: network namespaces of this machine, joined by a link of a stated rate.
+
+The namespaces have no names. Descriptors alone keep them, so however their process ends, the kernel takes them down, their
+interfaces and limits with them, and the machine's own network never sees any of it. Where a process may not make network
+namespaces, it may often do so in a user namespace of its own; that is tried.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from suites.testbed.node import CLONE_NEWNET, Node
+
+CLONE_NEWUSER = 0x10000000
+SUBNET = "10.77.0"
+LINK = "eth0"
+BURST_BYTES = 1 << 18
+"""Of the token bucket: four of the largest packets that TCP hands down."""
+QUEUE_MS = 50
+"""Of the longest that a packet waits in the bucket's queue before it is dropped."""
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def _unshare(flags: int) -> None:
+    if _libc.unshare(flags) != 0:
+        errno = ctypes.get_errno()
+        raise PermissionError(errno, os.strerror(errno))
+
+
+def become_able() -> None:
+    """Get the right to make networks, in a user namespace where this process has it not. Only a process of one thread may ask.
+
+    Raises
+    ------
+    PermissionError
+        when the kernel does not allow either.
+    """
+    uid, gid = os.geteuid(), os.getegid()
+    probe = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        try:
+            _unshare(CLONE_NEWNET)
+        except PermissionError:
+            _unshare(CLONE_NEWUSER)
+            Path("/proc/self/setgroups").write_text("deny")
+            Path("/proc/self/uid_map").write_text(f"{uid} {uid} 1")
+            Path("/proc/self/gid_map").write_text(f"{gid} {gid} 1")
+            return
+        Node("", probe).enter()
+    finally:
+        os.close(probe)
+
+
+def unavailable() -> str | None:
+    """Why no hosts can be emulated here, in a few words; None when they can. Tried out in a process of its own."""
+    if find_spec("pyroute2") is None:
+        return "pyroute2 is not installed"
+    tried = subprocess.run(
+        [sys.executable, "-m", "suites.testbed.netns"], capture_output=True, text=True, timeout=60, check=False
+    )
+    lines = tried.stderr.strip().splitlines()
+    return None if tried.returncode == 0 else f"no right to emulate hosts ({lines[-1] if lines else 'it failed'})"
+
+
+def _namespace() -> int:
+    _unshare(CLONE_NEWNET)
+    return os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+
+
+@contextmanager
+def pair(link_bits_per_s: int | None = None) -> Iterator[tuple[Node, Node]]:
+    """Two hosts and the link between them; this process is on the first one meanwhile.
+
+    Parameters
+    ----------
+    link_bits_per_s
+        of either direction, by a token bucket, frames counted with their Ethernet headers; None: as fast as the machine.
+
+    Raises
+    ------
+    PermissionError
+        where this process may not; see `become_able`.
+    """
+    from pyroute2 import IPRoute
+
+    home = Node("", os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC))
+    nodes: list[Node] = []
+    try:
+        for number in (1, 2):
+            nodes.append(Node(f"{SUBNET}.{number}", _namespace()))
+        first, second = nodes
+        first.enter()
+        with IPRoute() as network:
+            network.link("add", ifname=LINK, kind="veth", peer={"ifname": LINK, "net_ns_fd": second.namespace})
+        for node in (second, first):
+            node.enter()
+            with IPRoute() as network:
+                _bring_up(network, node.address, link_bits_per_s)
+        yield first, second
+    finally:
+        home.enter()
+        for node in (home, *nodes):
+            assert node.namespace is not None
+            os.close(node.namespace)
+
+
+def _bring_up(network: Any, address: str, link_bits_per_s: int | None) -> None:
+    for name in ("lo", LINK):
+        (index,) = network.link_lookup(ifname=name)
+        if name == LINK:
+            network.addr("add", index=index, address=address, prefixlen=24)
+            if link_bits_per_s is not None:
+                rate = link_bits_per_s // 8
+                network.tc("add", "tbf", index, rate=rate, burst=BURST_BYTES, latency=f"{QUEUE_MS}ms")
+        network.link("set", index=index, state="up")
+
+
+if __name__ == "__main__":
+    # The trial: whether hosts can be emulated by such a process.
+    try:
+        become_able()
+        with pair(10**9):
+            pass
+    except Exception as error:  # Whatever it is, it is the reason.
+        with suppress(BrokenPipeError):
+            print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        sys.exit(1)

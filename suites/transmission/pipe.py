@@ -1,0 +1,137 @@
+"""The contract of a pipe: one system's way of moving messages between explorers and a learner.
+
+A pipe is opened in the process of its cell, which is the learner. It brings explorers of its own for one size at a time and
+moves what it is asked to move; the meter (`suites.transmission.host`) says how much, reads every byte, and looks at the clock.
+A pipe is judged by what it is, so it is given its best calling pattern; all keep the same number of messages under way.
+
+To add one: subclass `Pipe`, and name it in the entry-point group `tianji_bench.pipes` of your own package.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from baselines.registry import Registry
+from suites.testbed.node import Node
+
+Message = NDArray[np.uint64]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Where a pipe runs."""
+
+    explorers: int
+    learner: Node
+    """The host of the learner, and of the process that opens the pipe."""
+    beyond: Node
+    """The host of the explorers: the same one, or another."""
+    sizes: tuple[int, ...]
+    """That will be asked for, in bytes."""
+    folder: Path
+    """For sockets; its path is short."""
+    cores: int
+
+    @property
+    def apart(self) -> bool:
+        """Whether a network lies in between."""
+        return self.learner is not self.beyond
+
+
+class Samples(ABC):
+    """The learner's end while explorers stand ready to send messages of one size."""
+
+    @abstractmethod
+    def begin(self, each: int) -> None:
+        """Have every explorer send that many messages more, each from a copy of `payload(size)`."""
+
+    @abstractmethod
+    def receive(self) -> Sequence[Message]:
+        """Wait for messages: one or more, or pieces of them, to be read in place."""
+
+    def release(self) -> None:  # noqa: B027 (where memory is not shared there is nothing to give back)
+        """What was received last has been read."""
+
+    @abstractmethod
+    def round_trips(self, number: int) -> Sequence[int]:
+        """Nanoseconds from sending a message to knowing that the learner has read it, by explorer 0's clock, one by one.
+
+        Only where there is one explorer.
+        """
+
+
+class Weights(ABC):
+    """The learner's end while explorers stand ready to take vectors of one size."""
+
+    @abstractmethod
+    def broadcast(self, version: int, vector: NDArray[np.float32]) -> None:
+        """Send to all explorers; return when each of them has the vector in memory of its own."""
+
+
+class Pipe(ABC):
+    """One way of moving messages."""
+
+    name: str
+    title: str
+    testbeds: tuple[str, ...] = ("local", "netns")
+    """Where it can be used, or has something to show: on one host, between two."""
+
+    def __init__(self, setting: Setting) -> None:
+        self.setting = setting
+
+    @classmethod
+    def available(cls) -> str | None:
+        """Why this pipe cannot run here, in a few words; None when it can."""
+        return None
+
+    @classmethod
+    def settings(cls) -> dict[str, Any]:
+        """How it is used, as plain data for the bundle."""
+        return {}
+
+    def start(self) -> None:  # noqa: B027 (most have no daemons)
+        """Start what serves all sizes. Set-up, not measured."""
+
+    def stop(self) -> None:  # noqa: B027
+        """End it."""
+
+    @abstractmethod
+    def samples(self, size_bytes: int) -> AbstractContextManager[Samples]:
+        """Bring explorers that send messages of this size."""
+
+    @abstractmethod
+    def weights(self, size_bytes: int) -> AbstractContextManager[Weights]:
+        """Bring explorers that take vectors of this size."""
+
+
+read = np.add.reduce
+"""How every message is read: each byte of it takes part in the sum."""
+
+
+def payload(size_bytes: int) -> Message:
+    """What every message holds."""
+    return np.random.default_rng(0).integers(0, 2**63, size_bytes // 8, dtype=np.uint64)
+
+
+PIPES: Registry[type[Pipe]] = Registry(
+    "tianji_bench.pipes",
+    {
+        "tianji": "suites.transmission.pipes.tianji:TianJi",
+        "tianji-curve": "suites.transmission.pipes.tianji:TianJiCurve",
+        "xingtian": "suites.transmission.pipes.xingtian:XingTian",
+        "ray-store": "suites.transmission.pipes.ray_store:RayStore",
+        "mp-queue": "suites.transmission.pipes.mp_queue:MpQueue",
+        "pyzmq": "suites.transmission.pipes.pyzmq:PyZmq",
+        "memcpy": "suites.transmission.pipes.memcpy:Memcpy",
+        "raw-tcp": "suites.transmission.pipes.raw_tcp:RawTcp",
+        "libzmq": "suites.transmission.pipes.libzmq:LibZmq",
+    },
+)

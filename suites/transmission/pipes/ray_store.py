@@ -1,0 +1,194 @@
+"""Ray's object store, by the pattern of RLlib: the learner's process asks env runners to sample and takes what is ready.
+
+Several requests to each explorer are under way, so that it never waits for the next one; what it returns goes into the store of
+its node, from which the learner reads it in place. Weights are put into the store once and handed to all.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import secrets
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from suites.testbed.node import Node
+from suites.transmission.pipe import Message, Pipe, Samples, Setting, Weights, payload, read
+from suites.transmission.traffic import in_flight
+
+REQUESTS = 16
+"""Under way to each explorer, where the bound on messages in flight is not lower: more of small messages are moved than with
+1, 2 or 4, and not fewer of large ones (docs/performance.md)."""
+SMALLEST_STORE_BYTES = 512 << 20
+EXPLORERS = "explorers"
+"""The resource that says on which node explorers may run."""
+
+
+class RayStore(Pipe):
+    """Ray's actors and objects."""
+
+    name, title = "ray-store", "Ray's object store"
+
+    @classmethod
+    def available(cls) -> str | None:
+        return "ray is not installed" if importlib.util.find_spec("ray") is None else None
+
+    @classmethod
+    def settings(cls) -> dict[str, Any]:
+        return {"requests_in_flight": REQUESTS, "object_store": "twice what is in flight, preallocated", "dashboard": False}
+
+    def __init__(self, setting: Setting) -> None:
+        super().__init__(setting)
+        self._actors: list[Any] = []
+
+    def start(self) -> None:
+        os.environ |= {
+            "RAY_USAGE_STATS_ENABLED": "0",
+            "RAY_AUTH_MODE": "token",
+            "RAY_AUTH_TOKEN": secrets.token_hex(16),
+            # Its store then has its pages before the first object comes: large objects move two to four times as fast.
+            "RAY_preallocate_plasma_memory": "1",
+        }
+        setting, room = self.setting, {EXPLORERS: float(self.setting.explorers)}
+        import ray
+
+        common: dict[str, Any] = {"logging_level": "ERROR", "log_to_driver": False}
+        if not setting.apart:
+            ray.init(
+                num_cpus=max(2, setting.cores),
+                resources=room,
+                include_dashboard=False,
+                object_store_memory=self._store_bytes(),
+                _temp_dir=tempfile.mkdtemp(prefix="r-"),
+                **common,
+            )
+            return
+        port = 6379  # Of an address that is ours alone.
+        head = ["--head", f"--port={port}", "--include-dashboard=false", "--disable-usage-stats"]
+        self._start_node(setting.learner, [*head, f"--temp-dir={tempfile.mkdtemp(prefix='r-')}"])
+        self._start_node(
+            setting.beyond,
+            [f"--address={setting.learner.address}:{port}", f'--resources={{"{EXPLORERS}": {room[EXPLORERS]}}}'],
+        )
+        ray.init(address=f"{setting.learner.address}:{port}", _node_ip_address=setting.learner.address, **common)
+        deadline = time.monotonic() + 60
+        while EXPLORERS not in ray.cluster_resources():
+            if time.monotonic() > deadline:
+                raise TimeoutError("the second Ray node did not join")
+            time.sleep(0.05)
+
+    def _store_bytes(self) -> int:
+        n = self.setting.explorers
+        under_way = [min(REQUESTS, in_flight(size, n)) * n * size for size in self.setting.sizes]
+        return max(SMALLEST_STORE_BYTES, 2 * max(under_way))
+
+    def _start_node(self, node: Node, options: Sequence[str]) -> None:
+        command = [str(Path(sysconfig.get_path("scripts")) / "ray"), "start", *options]
+        command += [f"--node-ip-address={node.address}", "--num-cpus=8", f"--object-store-memory={self._store_bytes()}"]
+        started = node.popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        said, _ = started.communicate(timeout=90)
+        if started.returncode != 0:
+            raise RuntimeError(f"ray start failed: {said.decode(errors='replace').strip().splitlines()[-1:]}")
+
+    def stop(self) -> None:
+        if "ray" in sys.modules:
+            import ray
+
+            ray.shutdown()
+
+    @contextmanager
+    def samples(self, size_bytes: int) -> Iterator[Samples]:
+        self._prepare(size_bytes)
+        yield _Samples(self._actors, min(REQUESTS, in_flight(size_bytes, self.setting.explorers)))
+
+    @contextmanager
+    def weights(self, size_bytes: int) -> Iterator[Weights]:
+        self._prepare(size_bytes)
+        yield _Weights(self._actors)
+
+    def _prepare(self, size_bytes: int) -> None:
+        import ray
+
+        if not self._actors:
+            # They stay: env runners live as long as a training run.
+            explorer = ray.remote(num_cpus=0, resources={EXPLORERS: 1.0})(_Explorer)
+            self._actors = [explorer.remote() for _ in range(self.setting.explorers)]
+        ray.get([actor.prepare.remote(size_bytes) for actor in self._actors])
+
+
+class _Explorer:
+    """The actor."""
+
+    def prepare(self, size_bytes: int) -> None:
+        self.source, self.out = payload(size_bytes), np.zeros(size_bytes // 4, np.float32)
+
+    def sample(self) -> Message:
+        return self.source
+
+    def set_weights(self, vector: NDArray[np.float32], version: int) -> None:
+        self.out[:] = vector
+        if self.out[0] != version or self.out[-1] != version:
+            raise ValueError(f"vector {version} came as {self.out[0]} to {self.out[-1]}")
+
+
+class _Samples(Samples):
+    def __init__(self, actors: Sequence[Any], requests: int) -> None:
+        self._actors, self._requests = actors, requests
+        self._left: dict[Any, int] = {}
+        self._pending: dict[Any, Any] = {}
+
+    def begin(self, each: int) -> None:
+        self._left = dict.fromkeys(self._actors, each)
+        # One to everybody before the second to anybody.
+        for _ in range(min(self._requests, each)):
+            for actor in self._actors:
+                self._request(actor)
+
+    def _request(self, actor: Any) -> None:
+        if self._left[actor]:
+            self._left[actor] -= 1
+            self._pending[actor.sample.remote()] = actor
+
+    def receive(self) -> Sequence[Message]:
+        import ray
+
+        ready, _ = ray.wait(list(self._pending), num_returns=1)
+        if len(ready) < len(self._pending):
+            # All that has come by now, with one call.
+            ready, _ = ray.wait(list(self._pending), num_returns=len(self._pending), timeout=0)
+        for reference in ready:
+            self._request(self._pending.pop(reference))
+        bodies: list[Message] = ray.get(ready)
+        return bodies
+
+    def round_trips(self, number: int) -> Sequence[int]:
+        import ray
+
+        took = []
+        (actor,) = self._actors
+        for _ in range(number):
+            before = time.perf_counter_ns()
+            read(ray.get(actor.sample.remote()))
+            took.append(time.perf_counter_ns() - before)
+        return took
+
+
+class _Weights(Weights):
+    def __init__(self, actors: Sequence[Any]) -> None:
+        self._actors = actors
+
+    def broadcast(self, version: int, vector: NDArray[np.float32]) -> None:
+        import ray
+
+        reference = ray.put(vector)
+        ray.get([actor.set_weights.remote(reference, version) for actor in self._actors])

@@ -1,0 +1,124 @@
+"""Runs the transmission suite: one pipe, with so many explorers, over all sizes of one workload."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+
+import msgspec
+
+from suites import bundle, runner
+from suites.bundle import Manifest, Phase, Transfer
+from suites.cli import ConfigError
+from suites.plan import Cell, Plan, block_of, new_session
+from suites.suite import Request, Suite
+from suites.testbed import netns
+from suites.transmission import sweep
+from suites.transmission.host import Task
+from suites.transmission.pipe import PIPES
+from suites.transmission.traffic import Extent, Traffic
+
+LIMIT_S = 300.0
+"""Of one cell beside set-up: the slowest pipe with the most explorers needs a minute."""
+
+
+class Transmission(Suite):
+    """Bandwidth and latency."""
+
+    name, about, profiles = sweep.NAME, sweep.ABOUT, sweep.PROFILES
+    testbeds = ("local", "netns")
+
+    def workloads(self) -> dict[str, str]:
+        return {name: traffic.title for name, traffic in sweep.WORKLOADS.items()}
+
+    def systems(self) -> dict[str, tuple[str, str | None]]:
+        return {name: (pipe.title, pipe.available()) for name in PIPES.names() for pipe in [PIPES.get(name)]}
+
+    def plan(self, request: Request) -> tuple[Plan, list[str]]:
+        profile = sweep.PROFILES[request.profile]
+        names = request.systems or profile.systems
+        pipes = {name: PIPES.get(name) for name in names}
+        chosen = request.workloads or profile.workloads
+        for name in chosen:
+            if name not in sweep.WORKLOADS:
+                raise ConfigError(f"unknown workload {name!r}; known: {', '.join(sweep.WORKLOADS)}")
+        extents = {name: profile.extents.get(name) or sweep.PROFILES["standard"].extents[name] for name in chosen}
+        skipped: list[str] = []
+        cannot = {name: reason for name, pipe in pipes.items() if (reason := pipe.available())}
+        skipped += [f"{name}: {reason}" for name, reason in cannot.items()]
+        emulated = [name for name in chosen if sweep.WORKLOADS[name].testbed == "netns"]
+        apart = netns.unavailable() if emulated and request.testbed != "local" else None
+        running: dict[str, list[str]] = {}
+        for workload in chosen:
+            traffic = sweep.WORKLOADS[workload]
+            if request.testbed not in (None, traffic.testbed):
+                continue
+            if traffic.testbed == "netns" and apart is not None:
+                skipped.append(f"{workload}: {apart}")
+                continue
+            running[workload] = []
+            for name, pipe in pipes.items():
+                if name in cannot:
+                    continue
+                if traffic.testbed not in pipe.testbeds:
+                    skipped.append(f"{name} in {workload}: it is for {' and '.join(pipe.testbeds)} only")
+                else:
+                    running[workload].append(name)
+        cells = [
+            cell
+            for block in range(request.blocks or profile.blocks)
+            for workload, systems in running.items()
+            for explorers in extents[workload].explorers
+            if systems
+            for cell in block_of(workload, systems, profile.twice, block, explorers)
+        ]
+        if not cells:
+            raise ConfigError(f"nothing is left to run: {'; '.join(skipped) or f'no workload on testbed {request.testbed}'}")
+        plan = Plan(
+            session=new_session(),
+            suite=self.name,
+            profile=request.profile,
+            workloads={
+                name: msgspec.to_builtins({"traffic": sweep.WORKLOADS[name], "extent": extents[name]}) for name in running
+            },
+            systems=tuple(names),
+            cores=request.cores,
+            cells=tuple(cells),
+        )
+        return plan, skipped
+
+    def run_cell(self, plan: Plan, cell: Cell, out: Path, progress: Callable[[float, str], None]) -> Manifest:
+        workload = plan.workloads[cell.workload]
+        traffic, extent = msgspec.convert(workload["traffic"], Traffic), msgspec.convert(workload["extent"], Extent)
+        pipe = PIPES.get(cell.system)
+        assert cell.explorers is not None
+        task = Task(pipe=cell.system, traffic=traffic, extent=extent, explorers=cell.explorers, cores=plan.cores)
+
+        def watch(folder: Path) -> None:
+            path = folder / "events.jsonl"
+            done = path.read_bytes().count(b'"transfer"') if path.exists() else 0
+            progress(done / len(extent.sizes), f"{done} of {len(extent.sizes)} sizes")
+
+        measured = runner.measure(plan, cell, out, task, [sys.executable, "-m", "suites.transmission.host"], LIMIT_S, watch)
+        failure = measured.crash()
+        sizes = {event.size_bytes for event in measured.events if isinstance(event, Transfer)}
+        if failure is None and sizes != set(extent.sizes):
+            failure = f"ended with {len(sizes)} of {len(extent.sizes)} sizes\n{measured.outcome.tail}".strip()
+        return measured.publish(
+            failure,
+            measured.outcome.usage[-1:],
+            system_title=pipe.title,
+            testbed=traffic.testbed,
+            nodes=traffic.nodes,
+            configuration={"workload": workload, "system": pipe.settings()},
+            deviations=[],
+            phases_s=_phases(measured.events),
+        )
+
+
+def _phases(events: list[bundle.AnyEvent]) -> dict[str, float]:
+    """Seconds from each phase to the next."""
+    phases = [event for event in events if isinstance(event, Phase)]
+    return {phase.name: (following.ns - phase.ns) / 1e9 for phase, following in pairwise(phases)}

@@ -1,0 +1,121 @@
+"""What the transmission suite runs in each profile: constants only."""
+
+from msgspec import Struct
+
+from suites.transmission.traffic import Extent, Traffic
+
+NAME = "transmission"
+ABOUT = "bandwidth and latency of every system's way of moving messages, against the hardware's"
+
+GIGABIT = 10**9
+
+WORKLOADS = {
+    traffic.id: traffic
+    for traffic in (
+        Traffic(
+            id="samples",
+            title="Samples from N explorers to the learner, one host",
+            direction="samples",
+            testbed="local",
+            ceiling="memcpy",
+        ),
+        Traffic(
+            id="weights",
+            title="Weights from the learner to N explorers, one host",
+            direction="weights",
+            testbed="local",
+            ceiling="memcpy",
+        ),
+        Traffic(
+            id="samples-2hosts",
+            title="Samples between two emulated hosts, link as fast as the machine",
+            direction="samples",
+            testbed="netns",
+            ceiling="raw-tcp",
+        ),
+        Traffic(
+            id="samples-2hosts-1gbit",
+            title="Samples between two emulated hosts, link of 1 Gbit/s",
+            direction="samples",
+            testbed="netns",
+            link_bits_per_s=GIGABIT,
+            ceiling="raw-tcp",
+        ),
+        Traffic(
+            id="weights-2hosts-1gbit",
+            title="Weights between two emulated hosts, link of 1 Gbit/s",
+            direction="weights",
+            testbed="netns",
+            link_bits_per_s=GIGABIT,
+            ceiling="raw-tcp",
+        ),
+    )
+}
+
+COMPETITORS = ("tianji", "xingtian", "ray-store", "mp-queue", "pyzmq")
+CEILINGS = ("memcpy", "raw-tcp", "libzmq")
+ENCRYPTED = "tianji-curve"
+SYSTEMS = (*COMPETITORS, ENCRYPTED, *CEILINGS)
+
+KIB, MIB = 1 << 10, 1 << 20
+POWERS_OF_FOUR = tuple(KIB << 2 * n for n in range(9))
+"""1 KiB to 64 MiB."""
+POWERS_OF_16 = (KIB, 16 * KIB, 256 * KIB, 4 * MIB, 64 * MIB)
+OVER_A_LINK = (KIB, 16 * KIB, 64 * KIB, 256 * KIB, 1 * MIB, 4 * MIB, 16 * MIB)
+FEW = (KIB, 64 * KIB, MIB, 16 * MIB)
+
+
+class Profile(Struct, frozen=True, kw_only=True):
+    """How much of the suite is run."""
+
+    extents: dict[str, Extent]
+    """By workload."""
+    systems: tuple[str, ...]
+    blocks: int
+    twice: str
+    """The system that runs twice in each block: A against A shows the noise floor."""
+
+    @property
+    def workloads(self) -> tuple[str, ...]:
+        return tuple(self.extents)
+
+
+def _extent(sizes: tuple[int, ...], explorers: tuple[int, ...], window_s: float, trips: int = 300) -> Extent:
+    return Extent(sizes=sizes, explorers=explorers, window_s=window_s, trips=trips)
+
+
+PROFILES = {
+    "smoke": Profile(
+        extents={
+            "samples": _extent(FEW, (1, 4), 0.1, 50),
+            "samples-2hosts-1gbit": _extent((KIB, 64 * KIB, MIB), (1,), 0.2, 20),
+        },
+        systems=SYSTEMS,
+        blocks=1,
+        twice="tianji",
+    ),
+    "standard": Profile(
+        extents={
+            "samples": _extent(POWERS_OF_FOUR, (1, 2, 4, 8, 16), 0.15),
+            "weights": _extent(POWERS_OF_16, (1, 4, 16), 0.15),
+            "samples-2hosts": _extent(OVER_A_LINK, (1, 4), 0.15),
+            "samples-2hosts-1gbit": _extent(OVER_A_LINK, (1, 4), 0.25, 100),
+            "weights-2hosts-1gbit": _extent((KIB, 64 * KIB, MIB), (1, 4), 0.25),
+        },
+        systems=SYSTEMS,
+        blocks=5,
+        twice="tianji",
+    ),
+    "paper": Profile(
+        extents={
+            "samples": _extent(POWERS_OF_FOUR, (1, 2, 4, 8, 16), 0.5, 1000),
+            "weights": _extent(POWERS_OF_FOUR, (1, 2, 4, 8, 16), 0.5),
+            "samples-2hosts": _extent(POWERS_OF_FOUR, (1, 2, 4, 8, 16), 0.5, 1000),
+            "samples-2hosts-1gbit": _extent(POWERS_OF_FOUR, (1, 2, 4, 8, 16), 0.5, 1000),
+            "weights-2hosts-1gbit": _extent(OVER_A_LINK, (1, 2, 4, 8, 16), 0.5),
+        },
+        systems=SYSTEMS,
+        blocks=10,
+        twice="tianji",
+    ),
+}
