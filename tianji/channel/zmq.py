@@ -151,10 +151,13 @@ class Line:
         while readable(self._monitor):
             yield _EVENTS[zmq.Event(recv_monitor_message(self._monitor)["event"])]
 
-    def say(self, *frames: bytes | memoryview) -> bool:
-        """Send a message; False when nobody is there, which only ends within a process can know."""
+    def say(self, *frames: bytes | memoryview, copy: bool = False) -> bool:
+        """Send a message; False when nobody is there, which only ends within a process can know.
+
+        Frames of 64 KiB and more are sent from where they are, unless they are to be copied.
+        """
         try:
-            self.socket.send_multipart(frames, zmq.NOBLOCK, copy=False)
+            self.socket.send_multipart(frames, zmq.NOBLOCK, copy=copy)
         except zmq.Again:
             return False
         return True

@@ -121,12 +121,13 @@ class _Explorer(Explorer):
         self._source = together.data.cast("B")
 
     def send(self, number: int) -> None:
-        left, whole = number * self._size_bytes, len(self._source)
-        while left >= whole:
-            self._connection.sendall(self._source)
-            left -= whole
-        if left:
-            self._connection.sendall(self._source[:left])
+        left, at = number * self._size_bytes, 0
+        while left:
+            # A piece never reaches over the end of the source, which holds whole messages.
+            piece = self._source[at : at + min(UNIT_BYTES, left)]
+            self._connection.sendall(piece)
+            left -= len(piece)
+            at = (at + len(piece)) % len(self._source)
 
     def round_trip(self) -> None:
         self.send(1)
