@@ -44,7 +44,8 @@ class Transmission(Suite):
         for name in chosen:
             if name not in sweep.WORKLOADS:
                 raise ConfigError(f"unknown workload {name!r}; known: {', '.join(sweep.WORKLOADS)}")
-        extents = {name: profile.extents.get(name) or sweep.PROFILES["standard"].extents[name] for name in chosen}
+        # A workload that the profile leaves out is measured as far as the most thorough profile would.
+        extents = {name: profile.extents.get(name) or sweep.PROFILES["paper"].extents[name] for name in chosen}
         skipped: list[str] = []
         cannot = {name: reason for name, pipe in pipes.items() if (reason := pipe.available())}
         skipped += [f"{name}: {reason}" for name, reason in cannot.items()]
@@ -70,8 +71,9 @@ class Transmission(Suite):
             cell
             for block in range(request.blocks or profile.blocks)
             for workload, systems in running.items()
-            for explorers in extents[workload].explorers
             if systems
+            for extent in extents[workload]
+            for explorers in extent.explorers
             for cell in block_of(workload, systems, profile.twice, block, explorers)
         ]
         if not cells:
@@ -81,7 +83,7 @@ class Transmission(Suite):
             suite=self.name,
             profile=request.profile,
             workloads={
-                name: msgspec.to_builtins({"traffic": sweep.WORKLOADS[name], "extent": extents[name]}) for name in running
+                name: msgspec.to_builtins({"traffic": sweep.WORKLOADS[name], "extents": extents[name]}) for name in running
             },
             systems=tuple(names),
             cores=request.cores,
@@ -91,7 +93,9 @@ class Transmission(Suite):
 
     def run_cell(self, plan: Plan, cell: Cell, out: Path, progress: Callable[[float, str], None]) -> Manifest:
         workload = plan.workloads[cell.workload]
-        traffic, extent = msgspec.convert(workload["traffic"], Traffic), msgspec.convert(workload["extent"], Extent)
+        traffic = msgspec.convert(workload["traffic"], Traffic)
+        extents = msgspec.convert(workload["extents"], list[Extent])
+        extent = next(extent for extent in extents if cell.explorers in extent.explorers)
         pipe = PIPES.get(cell.system)
         assert cell.explorers is not None
         task = Task(pipe=cell.system, traffic=traffic, extent=extent, explorers=cell.explorers, cores=plan.cores)
@@ -112,7 +116,11 @@ class Transmission(Suite):
             system_title=pipe.title,
             testbed=traffic.testbed,
             nodes=traffic.nodes,
-            configuration={"workload": workload, "system": pipe.settings()},
+            configuration={
+                "workload": msgspec.to_builtins(traffic),
+                "extent": msgspec.to_builtins(extent),
+                "system": pipe.settings(),
+            },
             deviations=[],
             phases_s=_phases(measured.events),
         )

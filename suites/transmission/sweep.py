@@ -60,16 +60,15 @@ SYSTEMS = (*COMPETITORS, ENCRYPTED, *CEILINGS)
 KIB, MIB = 1 << 10, 1 << 20
 POWERS_OF_FOUR = tuple(KIB << 2 * n for n in range(9))
 """1 KiB to 64 MiB."""
-POWERS_OF_16 = (KIB, 16 * KIB, 256 * KIB, 4 * MIB, 64 * MIB)
-OVER_A_LINK = (KIB, 16 * KIB, 64 * KIB, 256 * KIB, 1 * MIB, 4 * MIB, 16 * MIB)
+UP_TO_4_MIB, UP_TO_16_MIB = POWERS_OF_FOUR[:7], POWERS_OF_FOUR[:8]
 FEW = (KIB, 64 * KIB, MIB, 16 * MIB)
 
 
 class Profile(Struct, frozen=True, kw_only=True):
     """How much of the suite is run."""
 
-    extents: dict[str, Extent]
-    """By workload."""
+    extents: dict[str, tuple[Extent, ...]]
+    """By workload; each number of explorers stands in one of them."""
     systems: tuple[str, ...]
     blocks: int
     twice: str
@@ -84,11 +83,13 @@ def _extent(sizes: tuple[int, ...], explorers: tuple[int, ...], window_s: float,
     return Extent(sizes=sizes, explorers=explorers, window_s=window_s, trips=trips)
 
 
+MANY = (2, 4, 8, 16)
+
 PROFILES = {
     "smoke": Profile(
         extents={
-            "samples": _extent(FEW, (1, 4), 0.1, 50),
-            "samples-2hosts-1gbit": _extent((KIB, 64 * KIB, MIB), (1,), 0.2, 20),
+            "samples": (_extent(FEW, (1, 4), 0.1, 50),),
+            "samples-2hosts-1gbit": (_extent((KIB, 64 * KIB, MIB), (1,), 0.2, 20),),
         },
         systems=SYSTEMS,
         blocks=1,
@@ -96,11 +97,10 @@ PROFILES = {
     ),
     "standard": Profile(
         extents={
-            "samples": _extent(POWERS_OF_FOUR, (1, 2, 4, 8, 16), 0.15),
-            "weights": _extent(POWERS_OF_16, (1, 4, 16), 0.15),
-            "samples-2hosts": _extent(OVER_A_LINK, (1, 4), 0.15),
-            "samples-2hosts-1gbit": _extent(OVER_A_LINK, (1, 4), 0.25, 100),
-            "weights-2hosts-1gbit": _extent((KIB, 64 * KIB, MIB), (1, 4), 0.25),
+            "samples": (_extent(POWERS_OF_FOUR, (1,), 0.1), _extent(FEW, MANY, 0.1)),
+            "weights": (_extent(FEW, (1, 16), 0.1),),
+            "samples-2hosts": (_extent(UP_TO_16_MIB, (1,), 0.1),),
+            "samples-2hosts-1gbit": (_extent(UP_TO_4_MIB, (1,), 0.2, 100), _extent((KIB, 64 * KIB, MIB), (4,), 0.2)),
         },
         systems=SYSTEMS,
         blocks=5,
@@ -108,11 +108,11 @@ PROFILES = {
     ),
     "paper": Profile(
         extents={
-            "samples": _extent(POWERS_OF_FOUR, (1, 2, 4, 8, 16), 0.5, 1000),
-            "weights": _extent(POWERS_OF_FOUR, (1, 2, 4, 8, 16), 0.5),
-            "samples-2hosts": _extent(POWERS_OF_FOUR, (1, 2, 4, 8, 16), 0.5, 1000),
-            "samples-2hosts-1gbit": _extent(POWERS_OF_FOUR, (1, 2, 4, 8, 16), 0.5, 1000),
-            "weights-2hosts-1gbit": _extent(OVER_A_LINK, (1, 2, 4, 8, 16), 0.5),
+            "samples": (_extent(POWERS_OF_FOUR, (1, *MANY), 0.5, 1000),),
+            "weights": (_extent(POWERS_OF_FOUR, (1, *MANY), 0.5),),
+            "samples-2hosts": (_extent(POWERS_OF_FOUR, (1, *MANY), 0.5, 1000),),
+            "samples-2hosts-1gbit": (_extent(POWERS_OF_FOUR, (1, *MANY), 0.5, 1000),),
+            "weights-2hosts-1gbit": (_extent(UP_TO_16_MIB, (1, *MANY), 0.5),),
         },
         systems=SYSTEMS,
         blocks=10,

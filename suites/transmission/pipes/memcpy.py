@@ -32,7 +32,7 @@ class Memcpy(Pipe):
 
     @property
     def _processes(self) -> int:
-        return min(self.setting.explorers, max(1, self.setting.cores))
+        return min(self.setting.explorers, self.setting.cores)
 
     @contextmanager
     def samples(self, size_bytes: int) -> Iterator[Samples]:
