@@ -51,7 +51,12 @@ def bench(session: nox.Session) -> None:
         session.error("there is nothing to resume: results/ holds no bench-NNN; leave --resume out")
     number = 1 + max((int(path.name[-3:]) for path in begun), default=0)
     folder = begun[-1] if resume else results / f"bench-{number:03d}"
-    chosen = [argument for argument in session.posargs if argument != "--resume"] or ["convergence", "--profile", "smoke"]
+    chosen = [argument for argument in session.posargs if argument != "--resume"] or [
+        "convergence",
+        "transmission",
+        "--profile",
+        "smoke",
+    ]
     run = ["tianji-bench", "run", *chosen, "--out", str(folder)]
     # A failed run is part of the report (exit status 1); it fails the session when the report is there.
     session.run(*run, *(["--resume"] if resume else []), success_codes=[0, 1], **GRACE)
@@ -62,7 +67,7 @@ def bench(session: nox.Session) -> None:
 
 @nox.session
 def micro(session: nox.Session) -> None:
-    """Optimizer steps, parts of the channel, and the channel as a whole against memory and plain pyzmq (5 minutes)."""
+    """Optimizer steps, parts of the channel, and what it costs a publisher and a consumer at rest (3 minutes)."""
     install(session, "dev")
     session.run("pytest", "benchmarks", "--benchmark-columns=median,iqr,ops,rounds", *session.posargs, **GRACE)
     if not session.posargs:

@@ -33,7 +33,7 @@ def build(roots: list[Path], out: Path) -> int:
     """Build a report and print its headlines."""
     if out.exists() and (not out.is_dir() or (any(out.iterdir()) and not (out / MARK).exists())):
         raise ConfigError(f"--out {out}: exists and is not a report; name a new folder")
-    from reports import dataset, figures, page, tables
+    from reports import dataset, figures, page, tables, transmission
 
     try:
         data = dataset.load(roots)
@@ -41,7 +41,7 @@ def build(roots: list[Path], out: Path) -> int:
         raise ConfigError(str(error)) from error
     out.mkdir(parents=True, exist_ok=True)
     dataset.write(data, out)
-    made = tables.all_tables(data)
+    made = tables.all_tables(data) | transmission.tables(data)
     tables.write(made, out)
     figures.write(figures.all_figures(data), out)
     index = page.write(data, made, out)
@@ -59,7 +59,7 @@ def show(data: dataset.Dataset, made: dict[str, pd.DataFrame]) -> None:
 
     console = Console(width=None if sys.stdout.isatty() else 140, highlight=False)
     for name, frame in made.items():
-        if not name.endswith(("-threshold", "-ratios")):
+        if not name.endswith(("-threshold", "-ratios", "-ratio")):
             continue
         table = Table(title=name, title_justify="left")
         for column in frame.columns:

@@ -14,6 +14,8 @@ import pandas as pd
 from suites import bundle
 from suites.bundle import Bundle
 from suites.convergence import analysis
+from suites.summary import label_of
+from suites.transmission import analysis as transmission
 
 SCHEMA = "tianji-bench/summary/1"
 AGAIN = "-again"
@@ -34,14 +36,19 @@ class Dataset:
     series: dict[str, pd.DataFrame]
     """By file name without suffix."""
     titles: dict[str, str]
-    """System label to what a reader should see."""
+    """System label to what a reader should see; for the transmission suite, `transmission:` and the label."""
     workloads: dict[str, dict[str, Any]]
+    """Of the convergence suite."""
+    traffic: dict[str, dict[str, Any]]
+    """Workloads of the transmission suite."""
+    extents: dict[str, list[dict[str, Any]]]
+    """Which sizes and numbers of explorers were asked for, by workload of that suite."""
     bundles: list[Bundle]
 
     @property
     def systems(self) -> list[str]:
         """Labels, the reference first."""
-        labels = {analysis.label_of(b) for b in self.bundles}
+        labels = {label_of(b) for b in self.bundles if b.manifest.suite == "convergence"}
         return sorted(labels, key=lambda label: (ORDER.index(label) if label in ORDER else len(ORDER), label))
 
     def find(
@@ -77,8 +84,10 @@ def load(roots: list[Path]) -> Dataset:
     """
     bundles = [bundle.read(path) for path in bundle.find(roots)]
     completed = [b for b in bundles if b.manifest.status == "completed"]
+    training = [b for b in completed if b.manifest.suite == "convergence"]
+    moving = [b for b in completed if b.manifest.suite == "transmission"]
     try:
-        runs = [analysis.understand(b) for b in completed]
+        runs = [analysis.understand(b) for b in training]
     except (ValueError, KeyError) as error:
         raise bundle.BundleError(str(error)) from error
     labels = {run.label for run in runs}
@@ -88,14 +97,49 @@ def load(roots: list[Path]) -> Dataset:
         "crossings": analysis.crossing_points(runs),
         "time-shares": analysis.time_shares(runs),
         "certificate": certificate_rows(bundle.certificates(roots)),
+        "transfers": transmission.transfers(moving),
+        "delays": transmission.delays(moving),
     }
+    traffic = _descriptions(bundles, "transmission")
+    ceilings = {workload: description["ceiling"] for workload, description in traffic.items()}
+    places = {b.manifest.workload: {"testbed": b.manifest.testbed, "nodes": b.manifest.nodes} for b in moving}
+    rows = analysis.summarise(runs, pairs_of(labels))
+    rows += transmission.summarise(
+        series["transfers"], places, lambda workload, found: pairs_of_pipes(found, ceilings[workload])
+    )
+    extents: dict[str, list[dict[str, Any]]] = {}
+    for b in bundles:
+        if b.manifest.suite == "transmission" and b.manifest.configuration["extent"] not in extents.get(
+            b.manifest.workload, []
+        ):
+            extents.setdefault(b.manifest.workload, []).append(b.manifest.configuration["extent"])
     return Dataset(
-        rows=analysis.summarise(runs, pairs_of(labels)),
+        rows=rows,
         series=series,
-        titles={label: _title(b) for b in bundles for label in [analysis.label_of(b)]},
-        workloads={b.manifest.workload: b.manifest.configuration["workload"] for b in bundles},
+        titles={_title_key(b): _title(b) for b in bundles},
+        workloads=_descriptions(bundles, "convergence"),
+        traffic=traffic,
+        extents=extents,
         bundles=bundles,
     )
+
+
+def _descriptions(bundles: list[Bundle], suite: str) -> dict[str, dict[str, Any]]:
+    return {b.manifest.workload: b.manifest.configuration["workload"] for b in bundles if b.manifest.suite == suite}
+
+
+def _title_key(b: Bundle) -> str:
+    label = label_of(b)
+    return f"transmission:{label}" if b.manifest.suite == "transmission" else label
+
+
+def pairs_of_pipes(labels: set[str], ceiling: str) -> list[tuple[str, str]]:
+    """(first, second) pairs of the transmission suite: everybody against the ceiling, TianJi against everybody and itself."""
+    found = sorted(labels)
+    pairs = [(label, ceiling) for label in found if ceiling in labels and label != ceiling and not label.endswith(AGAIN)]
+    if REFERENCE in labels:
+        pairs += [(REFERENCE, label) for label in found if label not in (REFERENCE, ceiling)]
+    return pairs
 
 
 def certificate_rows(certificates: list[bundle.Certificate]) -> pd.DataFrame:

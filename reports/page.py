@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import jinja2
 import pandas as pd
 
+from reports import transmission
 from reports.dataset import AGAIN, REFERENCE, SAME_CODE, SYNCHRONOUS, Dataset
 from reports.tables import with_interval
-from suites.convergence.analysis import label_of
 from suites.statistics import MINIMUM_FOR_INTERVAL
+from suites.summary import label_of
 
 CAPTIONS = {
     "curves": "Learning curves, one line a run. Dashed: the threshold.",
@@ -61,7 +63,7 @@ def headlines(data: Dataset) -> list[str]:
                 f"{workload}: {data.titles[REFERENCE]} reaches the evaluated threshold {with_interval(total, 'x')} as fast as "
                 f"{data.titles[peer]}{parts} (n = {total['n']} blocks)."
             )
-    return lines
+    return lines + transmission.headlines(data)
 
 
 def write(data: Dataset, tables: dict[str, pd.DataFrame], out: Path) -> Path:
@@ -75,11 +77,14 @@ def write(data: Dataset, tables: dict[str, pd.DataFrame], out: Path) -> Path:
         headlines=headlines(data),
         few=any(row["n"] < MINIMUM_FOR_INTERVAL for row in data.rows if row["baseline"]),
         failures=[
-            {"title": f"{b.manifest.workload}, block {b.manifest.block}: {data.titles[label_of(b)]}", "error": b.manifest.error}
+            {"title": f"{b.manifest.workload}, block {b.manifest.block}: {b.manifest.system_title}", "error": b.manifest.error}
             for b in data.bundles
             if b.manifest.status != "completed"
         ],
-        workloads=[_workload(data, tables, out, name) for name in sorted(data.workloads)],
+        workloads=[_workload(data, tables, out, name) for name in sorted(data.workloads)]
+        + [_traffic(data, tables, out, name) for name in sorted(data.traffic)],
+        trained=bool(data.workloads),
+        moved=bool(data.traffic),
         environments=_environments(data),
     )
     path = out / "index.html"
@@ -94,22 +99,48 @@ def _machine(data: Dataset) -> str:
 
 def _workload(data: Dataset, tables: dict[str, pd.DataFrame], out: Path, name: str) -> dict[str, Any]:
     w = data.workloads[name]
-    parts: list[dict[str, Any]] = []
-    for kind in ("ratios", "threshold", "curves", "time", "resources", "certificate"):
-        svg = out / "figures" / f"{name}-{kind}.svg"
-        table = tables.get(f"{name}-{kind}")
-        if table is not None:
-            title, caption = TABLE_TEXTS[kind]
-            parts.append({"svg": None, "table": table.to_html(index=False, border=0), "title": title, "caption": caption})
-        if svg.exists():
-            parts.append({"svg": _inline(svg.read_text(encoding="utf-8"), f"{name}-{kind}"), "caption": CAPTIONS[kind]})
+    kinds = ("ratios", "threshold", "curves", "time", "resources", "certificate")
     seeds = sorted({b.manifest.seed for b in data.bundles if b.manifest.workload == name})
     text = (
         f"{w['env']} with {w['algo'].upper()}: {_algorithm(w)}; budget {w['budget_steps']:,} steps; "
         f"thresholds {w['thresholds']['training']:g} (training) and {w['thresholds']['evaluated']:g} (evaluated); "
         f"seeds {', '.join(map(str, seeds))}; closed division."
     )
+    parts = _parts(tables, out, name, kinds, TABLE_TEXTS, CAPTIONS)
     return {"title": w["title"], "text": text, "parts": parts, "deviations": _deviations(data, name)}
+
+
+def _traffic(data: Dataset, tables: dict[str, pd.DataFrame], out: Path, name: str) -> dict[str, Any]:
+    description = data.traffic[name]
+    kinds = ("size", "explorers", "share", "latency", "ratio", "goodput", "cost")
+    parts = _parts(tables, out, name, kinds, transmission.TABLE_TEXTS, transmission.CAPTIONS)
+    return {
+        "title": description["title"],
+        "text": transmission.text(description, data.extents[name]),
+        "parts": parts,
+        "deviations": [],
+    }
+
+
+def _parts(
+    tables: dict[str, pd.DataFrame],
+    out: Path,
+    workload: str,
+    kinds: Sequence[str],
+    table_texts: dict[str, tuple[str, str]],
+    captions: dict[str, str],
+) -> list[dict[str, Any]]:
+    """Tables and figures of a workload that there are, in the order of their kinds."""
+    parts: list[dict[str, Any]] = []
+    for kind in kinds:
+        svg = out / "figures" / f"{workload}-{kind}.svg"
+        table = tables.get(f"{workload}-{kind}")
+        if table is not None:
+            title, caption = table_texts[kind]
+            parts.append({"svg": None, "table": table.to_html(index=False, border=0), "title": title, "caption": caption})
+        if svg.exists():
+            parts.append({"svg": _inline(svg.read_text(encoding="utf-8"), f"{workload}-{kind}"), "caption": captions[kind]})
+    return parts
 
 
 def _algorithm(w: dict[str, Any]) -> str:

@@ -80,9 +80,14 @@ def run(options: Any) -> int:
         raise ConfigError(f"{' '.join(options.suites)}: names a suite twice")
     # Every choice is checked before anything is written.
     plans = [(suite, *suite.plan(request(options, suite))) for suite in (SUITES[name] for name in options.suites)]
+    folders = [options.out if len(plans) == 1 else options.out / suite.name for suite, _, _ in plans]
+    if len(plans) > 1:
+        if (options.out / runner.SESSION).exists():
+            raise ConfigError(f"--out {options.out}: holds a session of one suite; name a new folder")
+        if options.resume and not any(folder.exists() for folder in folders):
+            raise ConfigError(f"--out {options.out}: there is nothing to resume; leave --resume out")
     status = DONE
-    for suite, plan, skipped in plans:
-        out = options.out if len(plans) == 1 else options.out / suite.name
+    for (suite, plan, skipped), out in zip(plans, folders, strict=True):
         for line in skipped:
             print(f"tianji-bench: skipped: {line}", file=sys.stderr)
         if run_session(suite, plan, out, resume=options.resume and (len(plans) == 1 or out.exists())) != DONE:

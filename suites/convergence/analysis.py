@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from suites import summary
 from suites.bundle import Bundle, Counter, Episode, Evaluation, FirstStep, Process, Snapshot, Usage
 from suites.statistics import (
     Estimate,
@@ -25,6 +27,7 @@ from suites.statistics import (
     streaks,
     training_crossing,
 )
+from suites.summary import Row, label_of
 
 WARM_UP_SHARE = 0.1
 """Of the budget's steps, left out of throughput."""
@@ -64,12 +67,6 @@ class Run:
     def block(self) -> tuple[str, int]:
         """Which runs it may be paired with."""
         return self.bundle.manifest.session, self.bundle.manifest.block
-
-
-def label_of(bundle: Bundle) -> str:
-    """The system's id; the second run of a block is `<id>-again`."""
-    manifest = bundle.manifest
-    return f"{manifest.system}-again" if manifest.replica else manifest.system
 
 
 def understand(bundle: Bundle) -> Run:
@@ -159,32 +156,7 @@ def understand(bundle: Bundle) -> Run:
     )
 
 
-Row = dict[str, Any]
-
-
-def row(workload: str, system: str, metric: str, unit: str, estimate: Estimate, **more: Any) -> Row:
-    """One scalar of `summary.json`; keys that do not apply are null, and there is no NaN."""
-    keys: Row = {
-        "suite": "convergence",
-        "workload": workload,
-        "system": system,
-        "baseline": None,
-        "division": "closed",
-        "testbed": "local",
-        "nodes": 1,
-        "scaling": None,
-        "size_bytes": None,
-        "explorers": None,
-        "threshold_kind": None,
-        "metric": metric,
-        "unit": unit,
-        "value": estimate.value,
-        "ci_low": estimate.low,
-        "ci_high": estimate.high,
-        "n": estimate.n,
-        "censored": 0,
-    }
-    return keys | more
+row = partial(summary.row, "convergence")
 
 
 def summarise(runs: list[Run], pairs: Iterable[tuple[str, str]]) -> list[Row]:

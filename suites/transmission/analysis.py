@@ -1,1 +1,127 @@
-"""From bundles to what they say of messages. Pure functions; imports no sibling package."""
+"""From bundles to what they say of messages: goodput, cost and delay of each pipe, and its share of the ceiling.
+
+Pure functions; imports no sibling package. Ratios are formed within blocks: the same workload, number of explorers, session
+and block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any
+
+import pandas as pd
+
+from suites import summary
+from suites.bundle import Bundle, Delays, Transfer
+from suites.statistics import bootstrap_iqm, paired_ratio
+from suites.summary import Row, label_of
+
+row = partial(summary.row, "transmission")
+
+PERCENTILES = (50, 95, 99)
+SCALARS = (
+    ("goodput_bytes_per_s", "bytes/s"),
+    ("messages_per_s", "messages/s"),
+    ("cpu_s_per_gb", "s/GB"),
+    ("tcp_bytes_per_payload_byte", "ratio"),
+    *((f"latency_p{p}_s", "s") for p in PERCENTILES),
+)
+"""Metrics of one pipe. Latency is a round trip where samples are sent, and where weights are, the time until everybody has
+them."""
+RATIOS = (
+    ("goodput_ratio", "goodput_bytes_per_s"),
+    ("cpu_ratio", "cpu_s_per_gb"),
+    ("latency_p50_ratio", "latency_p50_s"),
+    ("latency_p99_ratio", "latency_p99_s"),
+)
+"""What of one pipe is divided by the same of another."""
+KEYS = ["workload", "explorers", "size_bytes"]
+BLOCK = ["session", "block"]
+
+
+def transfers(bundles: Iterable[Bundle]) -> pd.DataFrame:
+    """One row for each completed cell and size; what was not measured there is empty.
+
+    Columns: workload, explorers, size_bytes, system (label), session, block, and the metrics of `SCALARS`.
+    """
+    rows: list[dict[str, Any]] = []
+    for bundle in bundles:
+        manifest = bundle.manifest
+        by_size: dict[int, dict[str, Any]] = {}
+        for event in bundle.events:
+            if isinstance(event, Transfer):
+                payload_bytes = event.messages * event.size_bytes
+                by_size.setdefault(event.size_bytes, {}).update(
+                    goodput_bytes_per_s=event.intervals * event.size_bytes / event.seconds,
+                    messages_per_s=event.intervals / event.seconds,
+                    cpu_s_per_gb=event.cpu_s / (payload_bytes / 1e9),
+                    tcp_bytes_per_payload_byte=None if event.tcp_bytes is None else event.tcp_bytes / payload_bytes,
+                )
+            elif isinstance(event, Delays):
+                by_size.setdefault(event.size_bytes, {}).update(
+                    {f"latency_p{p}_s": event.percentiles_ns[p] / 1e9 for p in PERCENTILES}
+                )
+        for size_bytes, metrics in by_size.items():
+            rows.append(
+                {
+                    "workload": manifest.workload,
+                    "explorers": manifest.explorers,
+                    "size_bytes": size_bytes,
+                    "system": label_of(bundle),
+                    "session": manifest.session,
+                    "block": manifest.block,
+                    **metrics,
+                }
+            )
+    columns = [*KEYS, "system", *BLOCK, *(name for name, _ in SCALARS)]
+    return pd.DataFrame(rows, columns=columns).astype({name: float for name, _ in SCALARS})
+
+
+def delays(bundles: Iterable[Bundle]) -> pd.DataFrame:
+    """Percentiles of delays, each the median over blocks: workload, explorers, size_bytes, system, percentile, seconds."""
+    rows = [
+        (b.manifest.workload, b.manifest.explorers, event.size_bytes, label_of(b), percentile, nanoseconds / 1e9)
+        for b in bundles
+        for event in b.events
+        if isinstance(event, Delays)
+        for percentile, nanoseconds in enumerate(event.percentiles_ns)
+    ]
+    columns = [*KEYS, "system", "percentile", "seconds"]
+    frame = pd.DataFrame(rows, columns=columns)
+    return frame.groupby(columns[:-1], as_index=False)["seconds"].median()
+
+
+def summarise(
+    table: pd.DataFrame, places: dict[str, dict[str, Any]], pairs: Callable[[str, set[str]], Iterable[tuple[str, str]]]
+) -> list[Row]:
+    """Rows of `summary.json`.
+
+    Parameters
+    ----------
+    table
+        of `transfers`.
+    places
+        for each workload the keys that say where it was: testbed, nodes.
+    pairs
+        given a workload and the labels that were measured, the (first, second) whose ratios are wanted: a ratio is the
+        first's value over the second's.
+    """
+    rows: list[Row] = []
+    for key, of_key in table.groupby(KEYS, sort=True):
+        workload, explorers, size_bytes = key
+        more = {"explorers": int(explorers), "size_bytes": int(size_bytes), **places[workload]}
+        by_label = {label: frame.set_index(BLOCK) for label, frame in of_key.groupby("system", sort=True)}
+        for label, frame in by_label.items():
+            for metric, unit in SCALARS:
+                if len(values := frame[metric].dropna()):
+                    rows.append(row(workload, label, metric, unit, bootstrap_iqm(values), **more))
+        for first, second in pairs(workload, set(by_label)):
+            ours, theirs = by_label[first], by_label[second]
+            blocks = ours.index.intersection(theirs.index)
+            for name, metric in RATIOS:
+                both = pd.DataFrame({"top": ours.loc[blocks, metric], "bottom": theirs.loc[blocks, metric]}).dropna()
+                if len(both):
+                    ratio = paired_ratio(both["top"], both["bottom"])
+                    rows.append(row(workload, first, name, "ratio", ratio, baseline=second, **more))
+    return rows

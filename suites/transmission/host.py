@@ -2,7 +2,8 @@
 
 For each size it lets explorers fill what there is to fill, looks how fast they are, and then measures one window: from the
 first message of the window to the last, N messages giving N - 1 intervals. Every byte is read, and the sum over all of it
-compared with what was sent. Leaves `events.jsonl`; exit status 0: measured; 1: failed, and the last line of the output says why.
+compared with what was sent. Leaves `events.jsonl`. Exit status 0: measured; 1: failed, and the last line of the output says
+why.
 """
 
 from __future__ import annotations

@@ -8,12 +8,14 @@ import numpy as np
 
 from tianji.channel.base import ChannelError, EdgeSpec, Inlet, Outlet
 from tianji.channel.registry import Network
+from tianji.channel.security import Keys
 from tianji.channel.waiter import Waiter
 from tianji.layout import ChunkLayout, Field, opaque_layout
 from tianji.messages import ChunkHeader
 
 DEADLINE_S = 20
-SCHEMES = ["shm", "tcp", "ipc", "inproc", "memory"]
+SCHEMES = ["shm", "tcp", "ipc", "inproc", "memory", "curve"]
+"""Backends; `curve` is tcp with keys."""
 SLOTS, PRODUCERS, PARAMETERS = 4, 3, 5
 
 
@@ -21,6 +23,8 @@ class Bench:
     """A network, one address of a backend, and what has come so far at each end."""
 
     def __init__(self, scheme, stack, size_bytes=64, slots=SLOTS, producers=PRODUCERS, **network):
+        if scheme == "curve":
+            scheme, network = "tcp", {"keys": Keys.generate(), **network}
         self.scheme = scheme
         self.network = stack.enter_context(Network(**network))
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="tj"))

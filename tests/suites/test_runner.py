@@ -31,7 +31,8 @@ def complaint(capsys, *arguments):
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["transmision"], "known: convergence"),
+        (["transmision"], "known: convergence, transmission"),
+        (["convergence", "convergence"], "twice"),
         (["convergence", "--profile", "huge"], "known: smoke"),
         (["convergence", "--systems", "tianji,rlib"], "did you mean rllib"),
         (["convergence", "--systems", "sync,sync"], "twice"),
@@ -175,6 +176,6 @@ def _environment_of(process):
 def test_list_and_doctor_speak(capsys):
     assert run("tianji-bench", main, ["list", "--json"]) == 0
     listed = json.loads(capsys.readouterr().out)
-    assert {"sync", "tianji", "rllib"} <= set(listed["systems"])
+    assert {"sync", "tianji", "rllib"} <= set(listed["suites"]["convergence"]["systems"])
     assert run("tianji-bench", main, ["doctor"]) == 0
     assert "cpu_model" in capsys.readouterr().out
