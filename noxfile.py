@@ -51,12 +51,8 @@ def bench(session: nox.Session) -> None:
         session.error("there is nothing to resume: results/ holds no bench-NNN; leave --resume out")
     number = 1 + max((int(path.name[-3:]) for path in begun), default=0)
     folder = begun[-1] if resume else results / f"bench-{number:03d}"
-    chosen = [argument for argument in session.posargs if argument != "--resume"] or [
-        "convergence",
-        "transmission",
-        "--profile",
-        "smoke",
-    ]
+    chosen = [argument for argument in session.posargs if argument != "--resume"]
+    chosen = chosen or ["convergence", "transmission", "--profile", "smoke"]
     run = ["tianji-bench", "run", *chosen, "--out", str(folder)]
     # A failed run is part of the report (exit status 1); it fails the session when the report is there.
     session.run(*run, *(["--resume"] if resume else []), success_codes=[0, 1], **GRACE)

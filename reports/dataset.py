@@ -108,11 +108,10 @@ def load(roots: list[Path]) -> Dataset:
         series["transfers"], places, lambda workload, found: pairs_of_pipes(found, ceilings[workload])
     )
     extents: dict[str, list[dict[str, Any]]] = {}
-    for b in bundles:
-        if b.manifest.suite == "transmission" and b.manifest.configuration["extent"] not in extents.get(
-            b.manifest.workload, []
-        ):
-            extents.setdefault(b.manifest.workload, []).append(b.manifest.configuration["extent"])
+    for manifest in (b.manifest for b in bundles if b.manifest.suite == "transmission"):
+        known = extents.setdefault(manifest.workload, [])
+        if (extent := manifest.configuration["extent"]) not in known:
+            known.append(extent)
     return Dataset(
         rows=rows,
         series=series,
