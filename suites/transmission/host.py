@@ -29,15 +29,15 @@ from suites.testbed import netns
 from suites.testbed.node import Node, here
 from suites.transmission.accounting import Accounts
 from suites.transmission.pipe import PIPES, Pipe, Samples, Setting, payload, read
-from suites.transmission.traffic import Extent, Traffic, in_flight
+from suites.transmission.traffic import FEW_SLOTS, Extent, Traffic, in_flight
 from tianji.cli import DONE, FAILED, INTERRUPTED
 from tianji.launch.process import die_with_parent, name_process
 
 TASK = "task.json"
-PROBE_SHARE = 0.15
+PROBE_SHARE = 0.25
 """Of the window, for finding out how many messages fill it."""
 MOST_BROADCASTS = 2_000
-FEWEST_BROADCASTS, FEWEST_MESSAGES = 3, 4
+FEWEST_BROADCASTS, FEWEST_MESSAGES = 3, 16
 
 
 class Task(Struct, frozen=True, kw_only=True):
@@ -67,8 +67,8 @@ class Meter:
         with self._pipe.samples(size_bytes) as end:
             # Every slot once: pages are there afterwards.
             rate = self._window(end, in_flight(size_bytes, explorers) + 1, size_bytes, sum_of_one).rate
-            rate = self._window(end, self._enough(rate * PROBE_SHARE), size_bytes, sum_of_one).rate
-            each = self._enough(rate)
+            rate = self._window(end, self._enough(rate * PROBE_SHARE, size_bytes), size_bytes, sum_of_one).rate
+            each = self._enough(rate, size_bytes)
             before = self._accounts.read()
             window = self._window(end, each, size_bytes, sum_of_one)
             used = self._accounts.read() - before
@@ -88,10 +88,11 @@ class Meter:
                 end.round_trips(max(2, trips // 10))
                 self._log.write(delays("round_trip", size_bytes, end.round_trips(trips)))
 
-    def _enough(self, rate: float) -> int:
-        """Messages of each explorer that fill a window at this rate."""
+    def _enough(self, rate: float, size_bytes: int) -> int:
+        """Messages of each explorer that fill a window at this rate; but what is under way at once must be little of it."""
         explorers = self._task.explorers
-        return max(-(-FEWEST_MESSAGES // explorers), round(rate * self._task.extent.window_s / explorers))
+        fewest = max(2 * min(in_flight(size_bytes, explorers), FEW_SLOTS), -(-FEWEST_MESSAGES // explorers))
+        return max(fewest, round(rate * self._task.extent.window_s / explorers))
 
     def _window(self, end: Samples, each: int, size_bytes: int, sum_of_one: int) -> Window:
         """Have explorers send so many each, read them all, and look at the clock when the first and the last have come."""

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from suites.transmission.crew import Crew, CrewSamples, Explorer, sending
 from suites.transmission.pipe import Message, Pipe, Samples, Weights, payload
-from suites.transmission.traffic import in_flight
+from suites.transmission.traffic import group, in_flight
 
 LINE = 8
 """Counters stand a cache line apart: 8 words."""
@@ -37,7 +37,7 @@ class Memcpy(Pipe):
     @contextmanager
     def samples(self, size_bytes: int) -> Iterator[Samples]:
         explorers, processes = self.setting.explorers, self._processes
-        slots = in_flight(size_bytes, explorers)
+        slots, together = in_flight(size_bytes, explorers), group(size_bytes)
         counters = memoryview(mmap.mmap(-1, mmap.PAGESIZE * (1 + 2 * explorers * LINE * 8 // mmap.PAGESIZE))).cast("q")
         memory = mmap.mmap(-1, explorers * slots * size_bytes)
         bodies = [
@@ -45,10 +45,13 @@ class Memcpy(Pipe):
             for e in range(explorers)
         ]
 
+        arenas = [np.frombuffer(memory, np.uint64, slots * size_bytes // 8, e * slots * size_bytes) for e in range(explorers)]
+
         @contextmanager
         def explorer(number: int, address: str) -> Iterator[Explorer]:
             mine = range(number, explorers, processes)
-            yield _Explorer([(bodies[e], 2 * e * LINE) for e in mine], counters, payload(size_bytes), alone=processes == 1)
+            lots = [(arenas[e], 2 * e * LINE) for e in mine]
+            yield _Explorer(lots, counters, np.tile(payload(size_bytes), together), slots, alone=processes == 1)
 
         with Crew(replace(self.setting, explorers=processes), sending(explorer)) as crew:
             crew.direct("")
@@ -78,22 +81,27 @@ class Memcpy(Pipe):
 
 class _Explorer(Explorer):
     def __init__(
-        self, lots: Sequence[tuple[Sequence[Message], int]], counters: memoryview, source: Message, *, alone: bool
+        self, lots: Sequence[tuple[Message, int]], counters: memoryview, source: Message, slots: int, *, alone: bool
     ) -> None:
-        self._lots, self._counters, self._source, self._alone = lots, counters, source, alone
+        self._lots, self._counters, self._source, self._slots, self._alone = lots, counters, source, slots, alone
+        self._words = len(lots[0][0]) // slots
+        self._together = len(source) // self._words
         self._sent = 0
 
     def send(self, number: int) -> None:
-        counters, source, alone = self._counters, self._source, self._alone
-        slots = len(self._lots[0][0])
-        for n in range(self._sent, self._sent + number):
-            for bodies, at in self._lots:
-                while n - counters[at + LINE] >= slots:
+        counters, source, alone, slots, words = self._counters, self._source, self._alone, self._slots, self._words
+        until = self._sent + number
+        while self._sent < until:
+            # Slots lie side by side: so many are filled by one copy, as far as the arena goes.
+            first = self._sent % slots
+            count = min(self._together, until - self._sent, slots - first)
+            self._sent += count
+            for arena, at in self._lots:
+                while self._sent - counters[at + LINE] > slots:
                     if not alone:
                         os.sched_yield()
-                bodies[n % slots][:] = source
-                counters[at] = n + 1
-        self._sent += number
+                arena[first * words : (first + count) * words] = source[: count * words]
+                counters[at] = self._sent
 
     def round_trip(self) -> None:
         self.send(1)

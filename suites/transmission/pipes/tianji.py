@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from suites.transmission.crew import Acknowledgements, Crew, CrewSamples, CrewWeights, Explorer, Follower, following, sending
 from suites.transmission.pipe import Message, Pipe, Samples, Weights, payload
 from suites.transmission.traffic import group, in_flight
-from tianji.channel.arena import Arena
 from tianji.channel.base import EdgeSpec, Endpoint, Inlet, Outlet, WeightsInlet, WeightsOutlet
 from tianji.channel.registry import Network
 from tianji.channel.security import Keys
@@ -73,7 +72,8 @@ class _Samples(CrewSamples):
         super().__init__(crew, spec.slot_bytes)
         assert isinstance(inlet, SessionInlet)
         self._inlet, self._waiter, self._group = inlet, waiter, group(spec.slot_bytes)
-        self._bodies: dict[Arena, list[Message]] = {}
+        self._bodies: dict[int, list[Message]] = {}
+        """By the number of the arena: nobody opens a second session here, so each number means one arena."""
         self._chunks: list[ChunkHeader] = []
         self._held: list[SlotRef] = []
 
@@ -84,14 +84,14 @@ class _Samples(CrewSamples):
                 self._waiter.wait()
         part = self._chunks[: self._group]
         del self._chunks[: len(part)]
-        self._held = [chunk.slot for chunk in part]
-        return [self._views(ref)[ref.slot] for ref in self._held]
-
-    def _views(self, ref: SlotRef) -> list[Message]:
-        arena = self._inlet.arena(ref)
-        if (views := self._bodies.get(arena)) is None:
-            views = self._bodies[arena] = [np.frombuffer(view, np.uint64) for view in arena.views]
-        return views
+        self._held = held = [chunk.slot for chunk in part]
+        bodies = self._bodies
+        try:
+            return [bodies[ref.arena][ref.slot] for ref in held]
+        except KeyError:
+            for ref in held:
+                bodies[ref.arena] = [np.frombuffer(view, np.uint64) for view in self._inlet.arena(ref).views]
+            return [bodies[ref.arena][ref.slot] for ref in held]
 
     def release(self) -> None:
         self._inlet.release(self._held)
