@@ -144,7 +144,7 @@ class Crew:
         for number, process in enumerate(self._processes):
             if not process.is_alive():
                 self._ending = True
-                with suppress(EOFError):
+                with suppress(EOFError, OSError):  # It may have said nothing.
                     while self._lines[number].poll():
                         if isinstance(message := _hear(self._lines[number]), _Failed):
                             raise ExplorerFailed(message.text)
@@ -153,7 +153,7 @@ class Crew:
     def _answer(self, number: int) -> Message:
         try:
             message = _hear(self._lines[number])
-        except EOFError:
+        except (EOFError, OSError):
             raise ExplorerFailed(f"explorer {number} ended") from None
         if isinstance(message, _Failed):
             raise ExplorerFailed(message.text)
