@@ -92,6 +92,11 @@ class Traffic:
         row = self._rows.get((system, metric, size, explorers, baseline))
         return None if row is None or row["value"] is None else row
 
+    def delays(self, explorers: int) -> pd.DataFrame:
+        """Percentiles of delays with so many explorers."""
+        frame = self.data.series["delays"]
+        return frame[(frame["workload"] == self.id) & (frame["explorers"] == explorers)]
+
     def title(self, label: str) -> str:
         """As a reader should see it; ceilings say that they are."""
         title = self.data.titles[f"transmission:{label}"]
@@ -107,11 +112,15 @@ def figures(data: Dataset) -> dict[str, Figure]:
     made: dict[str, Figure] = {}
     for workload in sorted(data.traffic):
         traffic = Traffic(data, workload)
+        if not traffic.labels:
+            continue
         made[f"{workload}-size"] = goodput_by_size(traffic)
         if len(traffic.explorers) > 1:
             made[f"{workload}-explorers"] = goodput_by_explorers(traffic)
-        made[f"{workload}-latency"] = latency(traffic)
-        made[f"{workload}-share"] = shares(traffic)
+        if traffic.delays(traffic.explorers[0]).size:
+            made[f"{workload}-latency"] = latency(traffic)
+        if traffic.ceiling in traffic.labels:
+            made[f"{workload}-share"] = shares(traffic)
     return made
 
 
@@ -192,8 +201,7 @@ def goodput_by_explorers(traffic: Traffic) -> Figure:
 def latency(traffic: Traffic) -> Figure:
     """Distribution of delays for a small, a middle and a large message, one explorer."""
     n = traffic.explorers[0]
-    frame = traffic.data.series["delays"]
-    frame = frame[(frame["workload"] == traffic.id) & (frame["explorers"] == n)]
+    frame = traffic.delays(n)
     sizes = sorted(frame["size_bytes"].unique())
     chosen = [size for size in (1 << 10, 1 << 16, 1 << 20) if size in sizes] or sizes[:3]
     figure: Figure
@@ -254,6 +262,8 @@ def tables(data: Dataset) -> dict[str, pd.DataFrame]:
     made: dict[str, pd.DataFrame] = {}
     for workload in sorted(data.traffic):
         traffic = Traffic(data, workload)
+        if not traffic.labels:
+            continue
         for name, make in (("goodput", goodput_table), ("ratio", ratio_table), ("cost", cost_table)):
             frame = make(traffic)
             if not frame.empty:

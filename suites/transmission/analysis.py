@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import pandas as pd
 
@@ -109,9 +109,9 @@ def summarise(
     """
     rows: list[Row] = []
     for key, of_key in table.groupby(KEYS, sort=True):
-        workload, explorers, size_bytes = key
+        workload, explorers, size_bytes = cast("tuple[str, int, int]", key)
         more = {"explorers": int(explorers), "size_bytes": int(size_bytes), **places[workload]}
-        by_label = {label: frame.set_index(BLOCK) for label, frame in of_key.groupby("system", sort=True)}
+        by_label = {str(label): frame.set_index(BLOCK) for label, frame in of_key.groupby("system", sort=True)}
         for label, frame in by_label.items():
             for metric, unit in SCALARS:
                 if len(values := frame[metric].dropna()):

@@ -1,8 +1,7 @@
 """A workload small enough for tests, and systems of somebody else's package that misbehave."""
 
-import textwrap
-
 import pytest
+from guests import install
 
 TINY = """
 id = "{id}"
@@ -106,14 +105,6 @@ def tiny(tmp_path):
 
 @pytest.fixture
 def guests(tmp_path, monkeypatch):
-    """Install the misbehaving systems as an outside package would be: by entry points, for this process and its children."""
-    site = tmp_path / "guest-site"
-    metadata = site / "guest-1.0.dist-info"
-    metadata.mkdir(parents=True)
-    (site / "guest_systems.py").write_text(SYSTEMS)
-    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: guest\nVersion: 1.0\n")
+    """The misbehaving systems, installed."""
     names = ("Steady", "Crash", "Hang", "Litter", "Absent")
-    points = "\n".join(f"{name.lower()} = guest_systems:{name}" for name in names)
-    (metadata / "entry_points.txt").write_text(textwrap.dedent(f"[tianji_bench.systems]\n{points}\n"))
-    monkeypatch.setenv("PYTHONPATH", str(site))
-    monkeypatch.syspath_prepend(str(site))
+    install(tmp_path, monkeypatch, "tianji_bench.systems", "guest_systems", SYSTEMS, names)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from commands import refusal
+from commands import processes_told, refusal
 
 from suites import bundle
 from suites.__main__ import main
@@ -158,19 +158,11 @@ def test_an_interrupt_leaves_nothing(guests, tiny, tmp_path, system, sent):
     assert "Traceback" not in err
     assert sent == signal.SIGKILL or "--resume" in err
 
-    # Every process of the run was told this folder, in its environment if not on its command line.
-    while left := [p for p in psutil.process_iter() if folder in _environment_of(p)]:
+    while left := processes_told(folder):
         assert time.monotonic() < deadline, left
     assert all(p.suffix == ".partial" for p in out.iterdir() if p.is_dir())
     assert not list(Path(folder).iterdir())
     Path(folder).rmdir()
-
-
-def _environment_of(process):
-    try:
-        return " ".join(process.environ().values())
-    except (psutil.Error, OSError):
-        return ""
 
 
 def test_list_and_doctor_speak(capsys):

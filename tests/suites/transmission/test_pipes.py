@@ -6,14 +6,14 @@ import signal
 import subprocess
 import sys
 import tempfile
-import textwrap
 import time
 from pathlib import Path
 
-import psutil
 import pytest
-from commands import refusal
+from commands import processes_told, refusal
+from guests import install
 
+from reports.__main__ import main as report
 from suites import bundle
 from suites.__main__ import main
 from suites.bundle import Delays, Transfer
@@ -127,17 +127,9 @@ class Away(Honest):
 
 @pytest.fixture
 def guests(tmp_path, monkeypatch):
-    """Install pipes as an outside package would be: by entry points, for this process and its children."""
-    site = tmp_path / "guest-site"
-    metadata = site / "guest_pipes-1.0.dist-info"
-    metadata.mkdir(parents=True)
-    (site / "guest_pipes.py").write_text(GUESTS)
-    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: guest-pipes\nVersion: 1.0\n")
+    """The pipes above, installed."""
     names = ("Honest", "Wrong", "Dies", "Vanishes", "Stuck", "Away")
-    points = "\n".join(f"{name.lower()} = guest_pipes:{name}" for name in names)
-    (metadata / "entry_points.txt").write_text(textwrap.dedent(f"[tianji_bench.pipes]\n{points}\n"))
-    monkeypatch.setenv("PYTHONPATH", str(site))
-    monkeypatch.syspath_prepend(str(site))
+    install(tmp_path, monkeypatch, "tianji_bench.pipes", "guest_pipes", GUESTS, names)
 
 
 @pytest.fixture
@@ -237,6 +229,20 @@ def test_ray_on_two_hosts(tiny, tmp_path):
     assert all(e.tcp_bytes > e.messages * e.size_bytes for c in cells for e in c.events if isinstance(e, Transfer))
 
 
+def test_a_report_of_a_guest_alone(guests, tiny, tmp_path):
+    """Neither the ceiling nor TianJi was measured: what there is is shown, and one of the pipes failed everywhere."""
+    tiny(["samples"], explorers=(1,), sizes=(KIB, 4 * KIB))
+    assert bench("--systems", "honest,wrong", "--out", tmp_path / "out") == 1
+    assert run("tianji-report", report, ["build", str(tmp_path / "out"), "--out", str(tmp_path / "report")]) == 0
+    assert {p.stem for p in (tmp_path / "report" / "figures").iterdir()} == {"samples-size", "samples-latency"}
+    page = (tmp_path / "report" / "index.html").read_text()
+    assert "Runs that failed" in page
+    assert "other bytes" in page
+    rows = json.loads((tmp_path / "report" / "summary.json").read_text())["rows"]
+    assert {row["system"] for row in rows} == {"honest", "honest-again"}
+    assert {row["baseline"] for row in rows} == {None}
+
+
 def test_what_cannot_run_here_is_skipped_by_name(capsys, guests, tiny, tmp_path, monkeypatch):
     monkeypatch.setattr(netns, "unavailable", lambda: "no right to emulate hosts (of this test)")
     tiny(["samples", "samples-2hosts"], explorers=(1,))
@@ -320,16 +326,8 @@ def test_an_interrupt_leaves_nothing(guests, tmp_path, sent):
     assert process.returncode == (-9 if sent == signal.SIGKILL else 130), err
     assert "Traceback" not in err
 
-    def left():
-        for other in psutil.process_iter():
-            try:
-                if folder in other.environ().values():
-                    yield other
-            except (psutil.Error, OSError):
-                continue
-
-    while found := list(left()):
-        assert time.monotonic() < deadline, found
+    while left := processes_told(folder):
+        assert time.monotonic() < deadline, left
     assert not list(Path(folder).iterdir())
     Path(folder).rmdir()
 

@@ -1,0 +1,72 @@
+"""The transmission part of a report, from the committed reference bundles."""
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from reports.__main__ import main
+from suites.cli import run
+
+RECORDED = Path(__file__).parents[2] / "results" / "reference" / "transmission"
+MIB = 1 << 20
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory):
+    out = tmp_path_factory.mktemp("report") / "built"
+    assert run("tianji-report", main, ["build", str(RECORDED), "--out", str(out)]) == 0
+    return out
+
+
+@pytest.fixture(scope="module")
+def rows(report):
+    text = (report / "summary.json").read_text()
+    return json.loads(text, parse_constant=lambda c: pytest.fail(f"{c} in summary.json"))["rows"]
+
+
+def goodput(system, block, size):
+    """From the raw lines, without the project's own code."""
+    for path in RECORDED.glob(f"samples.n1.b{block}.p*.{system}/events.jsonl"):
+        for event in map(json.loads, path.read_text().splitlines()):
+            if event["event"] == "transfer" and event["size_bytes"] == size:
+                return event["intervals"] * size / event["seconds"]
+    raise AssertionError((system, block, size))
+
+
+@pytest.mark.parametrize(("first", "second"), [("tianji", "ray-store"), ("pyzmq", "memcpy"), ("tianji", "tianji-again")])
+def test_a_ratio_is_what_the_events_say(rows, first, second):
+    key = ("samples", first, "goodput_ratio", second, MIB, 1)
+    names = ("workload", "system", "metric", "baseline", "size_bytes", "explorers")
+    (row,) = [r for r in rows if tuple(r[name] for name in names) == key]
+    ratios = [goodput(first, block, MIB) / goodput(second, block, MIB) for block in range(row["n"])]
+    assert row["n"] == 5
+    assert row["value"] == pytest.approx(np.exp(np.mean(np.log(ratios))))
+    assert min(ratios) <= row["ci_low"] <= row["value"] <= row["ci_high"] <= max(ratios)
+
+
+def test_every_row_says_where_it_was(rows):
+    for row in rows:
+        assert row["suite"] == "transmission"
+        emulated = "2hosts" in row["workload"]
+        assert (row["testbed"], row["nodes"]) == (("netns", 2) if emulated else ("local", 1))
+        assert row["size_bytes"] % 8 == 0
+        assert row["explorers"] >= 1
+        assert row["value"] is not None
+
+
+def test_figures_tables_and_the_page(report):
+    figures = {p.name for p in (report / "figures").iterdir()}
+    for name in ("samples-size", "samples-explorers", "samples-latency", "samples-share", "weights-size"):
+        assert {f"{name}.{kind}" for kind in ("svg", "pdf", "png")} <= figures
+    made = {p.name for p in (report / "tables").iterdir()}
+    assert {f"samples-{name}.{kind}" for name in ("goodput", "ratio", "cost") for kind in ("csv", "md", "tex")} <= made
+    page = (report / "index.html").read_text()
+    assert not re.search(r'(src|href)="(?!#)', page.replace("xlink:href", "href")), "the page refers to something outside"
+    ids = re.findall(r'\bid="([^"]+)"', page)
+    assert len(ids) == len(set(ids))
+    for text in ("memory (ceiling)", "Ray's object store", "TianJi, encrypted", "1 Gbit/s", "of what memory can do"):
+        assert text in page, text
+    assert "Deviations" not in page
