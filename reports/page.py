@@ -112,7 +112,7 @@ def _workload(data: Dataset, tables: dict[str, pd.DataFrame], out: Path, name: s
 
 def _traffic(data: Dataset, tables: dict[str, pd.DataFrame], out: Path, name: str) -> dict[str, Any]:
     description = data.traffic[name]
-    kinds = ("size", "explorers", "share", "latency", "ratio", "goodput", "cost")
+    kinds = ("size", "explorers", "share", "latency", "ratio", "room", "goodput", "cost")
     parts = _parts(tables, out, name, kinds, transmission.TABLE_TEXTS, transmission.CAPTIONS)
     return {
         "title": description["title"],

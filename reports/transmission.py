@@ -45,6 +45,10 @@ TABLE_TEXTS = {
         "Geometric means of ratios within blocks, 95 % intervals in brackets. The last column is the noise floor: TianJi "
         "against itself.",
     ),
+    "room": (
+        "What the ceiling leaves",
+        "How many times theirs the ceiling's goodput is: the most that any pipe could reach over them on this machine.",
+    ),
     "cost": (
         "Delay, cost and share of the ceiling",
         "One explorer. The ceiling's rows show what there is to reach. CPU seconds are of all processes, kernel included; a "
@@ -264,7 +268,7 @@ def tables(data: Dataset) -> dict[str, pd.DataFrame]:
         traffic = Traffic(data, workload)
         if not traffic.labels:
             continue
-        for name, make in (("goodput", goodput_table), ("ratio", ratio_table), ("cost", cost_table)):
+        for name, make in (("goodput", goodput_table), ("ratio", ratio_table), ("room", room_table), ("cost", cost_table)):
             frame = make(traffic)
             if not frame.empty:
                 made[f"{workload}-{name}"] = frame
@@ -298,6 +302,31 @@ def ratio_table(traffic: Traffic) -> pd.DataFrame:
                     line[title] = with_interval(row, "x")
             lines.append(line)
     return pd.DataFrame(lines)
+
+
+def room_table(traffic: Traffic) -> pd.DataFrame:
+    """A line a number of explorers and size, a column a competitor: how many times its goodput the ceiling is."""
+    lines = []
+    for n in traffic.explorers:
+        for size in traffic.sizes(n):
+            rooms = {label: room(traffic, label, size, n) for label in traffic.competitors()}
+            if any(rooms.values()):
+                values = {traffic.title(label): with_interval(row, "x") for label, row in rooms.items()}
+                lines.append({"Explorers": str(n), "Message": size_text(size), **values})
+    return pd.DataFrame(lines)
+
+
+def room(traffic: Traffic, label: str, size: int, explorers: int) -> dict[str, Any] | None:
+    """The ceiling's goodput over a pipe's: the inverse of its share, interval and all."""
+    share = traffic.find(label, "goodput_ratio", size, explorers, traffic.ceiling)
+    if share is None:
+        return None
+    low, high = share["ci_high"], share["ci_low"]
+    return share | {
+        "value": 1 / share["value"],
+        "ci_low": None if low is None else 1 / low,
+        "ci_high": None if high is None else 1 / high,
+    }
 
 
 def cost_table(traffic: Traffic) -> pd.DataFrame:
@@ -351,8 +380,10 @@ def headlines(data: Dataset) -> list[str]:
             ]
             if rows:
                 least, most = min(rows, key=_value), max(rows, key=_value)
+                left = room(traffic, label, least["size_bytes"], least["explorers"])
+                bound = f", where the ceiling itself is {with_interval(left, 'x')}" if left else ""
                 lines.append(
-                    f"{place}: TianJi's goodput is {with_interval(least, 'x')} ({_where(least)}) to "
+                    f"{place}: TianJi's goodput is {with_interval(least, 'x')} ({_where(least)}{bound}) to "
                     f"{with_interval(most, 'x')} ({_where(most)}) that of {traffic.title(label)} (n = {least['n']} blocks)."
                 )
         shares_of = [

@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from reports.__main__ import main
@@ -47,6 +48,17 @@ def test_a_ratio_is_what_the_events_say(rows, first, second):
     assert min(ratios) <= row["ci_low"] <= row["value"] <= row["ci_high"] <= max(ratios)
 
 
+def test_what_the_ceiling_leaves_is_the_inverse_of_the_share(report, rows):
+    table = pd.read_csv(report / "tables" / "samples-room.csv").set_index(["Explorers", "Message"])
+    (share,) = [
+        r["value"]
+        for r in rows
+        if (r["workload"], r["system"], r["metric"], r["baseline"]) == ("samples", "ray-store", "goodput_ratio", "memcpy")
+        and (r["explorers"], r["size_bytes"]) == (1, 64 * MIB)
+    ]
+    assert float(table.loc[(1, "64 MiB"), "Ray's object store"].split("x")[0]) == pytest.approx(1 / share, rel=0.01)
+
+
 def test_every_row_says_where_it_was(rows):
     for row in rows:
         assert row["suite"] == "transmission"
@@ -62,7 +74,7 @@ def test_figures_tables_and_the_page(report):
     for name in ("samples-size", "samples-explorers", "samples-latency", "samples-share", "weights-size"):
         assert {f"{name}.{kind}" for kind in ("svg", "pdf", "png")} <= figures
     made = {p.name for p in (report / "tables").iterdir()}
-    assert {f"samples-{name}.{kind}" for name in ("goodput", "ratio", "cost") for kind in ("csv", "md", "tex")} <= made
+    assert {f"samples-{name}.{kind}" for name in ("goodput", "ratio", "room", "cost") for kind in ("csv", "md", "tex")} <= made
     page = (report / "index.html").read_text()
     assert not re.search(r'(src|href)="(?!#)', page.replace("xlink:href", "href")), "the page refers to something outside"
     ids = re.findall(r'\bid="([^"]+)"', page)
