@@ -7,6 +7,7 @@ its node, from which the learner reads it in place. Weights are put into the sto
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import secrets
 import subprocess
@@ -30,6 +31,8 @@ REQUESTS = 16
 """Under way to each explorer, where the bound on messages in flight is not lower: more of small messages are moved than with
 1, 2 or 4, and not fewer of large ones (docs/performance.md)."""
 SMALLEST_STORE_BYTES = 512 << 20
+START_S = 90.0
+"""For a node to start, and for all explorers to."""
 EXPLORERS = "explorers"
 """The resource that says on which node explorers may run."""
 
@@ -59,33 +62,35 @@ class RayStore(Pipe):
             # Its store then has its pages before the first object comes: large objects move two to four times as fast.
             "RAY_preallocate_plasma_memory": "1",
         }
-        setting, room = self.setting, {EXPLORERS: float(self.setting.explorers)}
         import ray
 
-        common: dict[str, Any] = {"logging_level": "ERROR", "log_to_driver": False}
-        if not setting.apart:
+        room = {EXPLORERS: float(self.setting.explorers)}
+        quiet: dict[str, Any] = {"logging_level": "ERROR", "log_to_driver": False}
+        if self.setting.apart:
+            ray.init(address=self._start_cluster(room), _node_ip_address=self.setting.learner.address, **quiet)
+        else:
             ray.init(
-                num_cpus=max(2, setting.cores),
+                num_cpus=max(2, self.setting.cores),
                 resources=room,
                 include_dashboard=False,
                 object_store_memory=self._store_bytes(),
                 _temp_dir=tempfile.mkdtemp(prefix="r-"),
-                **common,
+                **quiet,
             )
-            return
-        port = 6379  # Of an address that is ours alone.
+        # They stay for all sizes: env runners live as long as a training run.
+        explorer = ray.remote(num_cpus=0, resources={EXPLORERS: 1.0})(_Explorer)
+        self._actors = [explorer.remote() for _ in range(self.setting.explorers)]
+        # Ray places them when the node that has room for them has joined.
+        ray.get([actor.ready.remote() for actor in self._actors], timeout=START_S)
+
+    def _start_cluster(self, room: dict[str, float]) -> str:
+        """Start a Ray node on either host; the address of the cluster."""
+        learner, port = self.setting.learner, 6379  # Of a network that is ours alone.
         head = ["--head", f"--port={port}", "--include-dashboard=false", "--disable-usage-stats"]
-        self._start_node(setting.learner, [*head, f"--temp-dir={tempfile.mkdtemp(prefix='r-')}"])
-        self._start_node(
-            setting.beyond,
-            [f"--address={setting.learner.address}:{port}", f'--resources={{"{EXPLORERS}": {room[EXPLORERS]}}}'],
-        )
-        ray.init(address=f"{setting.learner.address}:{port}", _node_ip_address=setting.learner.address, **common)
-        deadline = time.monotonic() + 60
-        while EXPLORERS not in ray.cluster_resources():
-            if time.monotonic() > deadline:
-                raise TimeoutError("the second Ray node did not join")
-            time.sleep(0.05)
+        self._start_node(learner, [*head, f"--temp-dir={tempfile.mkdtemp(prefix='r-')}"])
+        address = f"{learner.address}:{port}"
+        self._start_node(self.setting.beyond, [f"--address={address}", f"--resources={json.dumps(room)}"])
+        return address
 
     def _store_bytes(self) -> int:
         n = self.setting.explorers
@@ -96,7 +101,7 @@ class RayStore(Pipe):
         command = [str(Path(sysconfig.get_path("scripts")) / "ray"), "start", *options]
         command += [f"--node-ip-address={node.address}", "--num-cpus=8", f"--object-store-memory={self._store_bytes()}"]
         started = node.popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-        said, _ = started.communicate(timeout=90)
+        said, _ = started.communicate(timeout=START_S)
         if started.returncode != 0:
             raise RuntimeError(f"ray start failed: {said.decode(errors='replace').strip().splitlines()[-1:]}")
 
@@ -119,15 +124,14 @@ class RayStore(Pipe):
     def _prepare(self, size_bytes: int) -> None:
         import ray
 
-        if not self._actors:
-            # They stay: env runners live as long as a training run.
-            explorer = ray.remote(num_cpus=0, resources={EXPLORERS: 1.0})(_Explorer)
-            self._actors = [explorer.remote() for _ in range(self.setting.explorers)]
         ray.get([actor.prepare.remote(size_bytes) for actor in self._actors])
 
 
 class _Explorer:
     """The actor."""
+
+    def ready(self) -> None:
+        pass
 
     def prepare(self, size_bytes: int) -> None:
         self.source, self.out = payload(size_bytes), np.zeros(size_bytes // 4, np.float32)
