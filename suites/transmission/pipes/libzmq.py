@@ -5,33 +5,23 @@ Small messages go together, large ones in pieces; each piece is read where it wa
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import zmq
 from numpy.typing import NDArray
 
-from suites.transmission.crew import (
-    Acknowledgements,
-    Crew,
-    CrewSamples,
-    CrewWeights,
-    Explorer,
-    Follower,
-    following,
-    sending,
-)
-from suites.transmission.pipe import Message, Pipe, Samples, Weights, payload
-from suites.transmission.pipes.zeromq import Socket, connected, identity, listening
+from suites.transmission.crew import Crew, CrewSamples, Explorer, Follower
+from suites.transmission.pipe import Message, Samples
+from suites.transmission.pipes.units import UNIT_BYTES, pieces, stock
+from suites.transmission.pipes.zeromq import Socket, ZeroMq, identity
 
-UNIT_BYTES = 1 << 18
 UNITS = 16
 """Under way from each explorer."""
 
 
-class LibZmq(Pipe):
+class LibZmq(ZeroMq):
     """ZeroMQ itself."""
 
     name, title = "libzmq", "libzmq at its best"
@@ -40,54 +30,32 @@ class LibZmq(Pipe):
     def settings(cls) -> dict[str, Any]:
         return {"unit_bytes": UNIT_BYTES, "units_in_flight": UNITS, "one_host": "ipc", "two_hosts": "tcp"}
 
-    @contextmanager
-    def samples(self, size_bytes: int) -> Iterator[Samples]:
-        @contextmanager
-        def explorer(number: int, address: str) -> Iterator[Explorer]:
-            with connected(address, number, zmq.PUSH, UNITS) as (main, answers):
-                yield _Explorer(main, answers, size_bytes)
+    def room(self, size_bytes: int) -> int:
+        return UNITS
 
-        with (
-            Crew(self.setting, sending(explorer)) as crew,
-            listening(self.setting, crew, zmq.PULL, UNITS, f"s{size_bytes}") as (main, answers),
-        ):
-            yield _Samples(crew, main, answers, size_bytes)
+    def explorer(self, main: Socket, answers: Socket, size_bytes: int) -> Explorer:
+        return _Explorer(main, answers, size_bytes)
 
-    @contextmanager
-    def weights(self, size_bytes: int) -> Iterator[Weights]:
-        @contextmanager
-        def follower(number: int, address: str) -> Iterator[Follower]:
-            with connected(address, number, zmq.SUB, UNITS) as (main, _):
-                yield _Follower(main)
+    def learner(self, crew: Crew, main: Socket, answers: Socket, size_bytes: int) -> Samples:
+        return _Samples(crew, main, answers, size_bytes)
 
-        with (
-            Acknowledgements(self.setting.explorers) as acknowledgements,
-            Crew(self.setting, following(follower, size_bytes // 4, acknowledgements.fd)) as crew,
-            listening(self.setting, crew, zmq.XPUB, 0, f"w{size_bytes}") as (main, _),
-        ):
+    def follower(self, main: Socket) -> Follower:
+        return _Follower(main)
 
-            def publish(version: int, vector: NDArray[np.float32]) -> None:
-                data = vector.data.cast("B")
-                for at in range(0, len(data), UNIT_BYTES):
-                    main.send(data[at : at + UNIT_BYTES], 0, size_bytes < zmq.COPY_THRESHOLD)
-
-            yield CrewWeights(acknowledgements, publish)
+    def publish(self, main: Socket, vector: NDArray[np.float32]) -> None:
+        data = vector.data.cast("B")
+        for at in range(0, len(data), UNIT_BYTES):
+            main.send(data[at : at + UNIT_BYTES], 0, vector.nbytes < zmq.COPY_THRESHOLD)
 
 
 class _Explorer(Explorer):
     def __init__(self, main: Socket, answers: Socket, size_bytes: int) -> None:
         self._main, self._answers, self._size_bytes = main, answers, size_bytes
-        together = np.tile(payload(size_bytes), max(1, UNIT_BYTES // size_bytes))
-        self._source = together.data.cast("B")
+        self._stock = stock(size_bytes)
 
     def send(self, number: int) -> None:
-        left, at = number * self._size_bytes, 0
-        while left:
-            # A piece never reaches over the end of the source, which holds whole messages.
-            piece = self._source[at : at + min(UNIT_BYTES, left)]
+        for piece in pieces(self._stock, number * self._size_bytes):
             self._main.send(piece, copy=False)
-            left -= len(piece)
-            at = (at + len(piece)) % len(self._source)
 
     def round_trip(self) -> None:
         self.send(1)

@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import zmq
 from numpy.typing import NDArray
 
-from suites.transmission.crew import (
-    Acknowledgements,
-    Crew,
-    CrewSamples,
-    CrewWeights,
-    Explorer,
-    Follower,
-    following,
-    sending,
-)
-from suites.transmission.pipe import Message, Pipe, Samples, Weights, payload
-from suites.transmission.pipes.zeromq import Socket, connected, identity, listening
+from suites.transmission.crew import Crew, CrewSamples, Explorer, Follower
+from suites.transmission.pipe import Message, Samples, payload
+from suites.transmission.pipes.zeromq import Socket, ZeroMq, identity
 from suites.transmission.traffic import in_flight
 
 
-class PyZmq(Pipe):
+class PyZmq(ZeroMq):
     """PUSH and PULL, PUB and SUB."""
 
     name, title = "pyzmq", "pyzmq"
@@ -34,40 +24,20 @@ class PyZmq(Pipe):
     def settings(cls) -> dict[str, Any]:
         return {"samples": "PUSH to PULL", "weights": "PUB to SUB", "one_host": "ipc", "two_hosts": "tcp"}
 
-    @contextmanager
-    def samples(self, size_bytes: int) -> Iterator[Samples]:
-        room = in_flight(size_bytes, self.setting.explorers)
+    def room(self, size_bytes: int) -> int:
+        return in_flight(size_bytes, self.setting.explorers)
 
-        @contextmanager
-        def explorer(number: int, address: str) -> Iterator[Explorer]:
-            with connected(address, number, zmq.PUSH, room) as (main, answers):
-                yield _Explorer(main, answers, size_bytes)
+    def explorer(self, main: Socket, answers: Socket, size_bytes: int) -> Explorer:
+        return _Explorer(main, answers, size_bytes)
 
-        with (
-            Crew(self.setting, sending(explorer)) as crew,
-            listening(self.setting, crew, zmq.PULL, room, f"s{size_bytes}") as (main, answers),
-        ):
-            yield _Samples(crew, main, answers, size_bytes)
+    def learner(self, crew: Crew, main: Socket, answers: Socket, size_bytes: int) -> Samples:
+        return _Samples(crew, main, answers, size_bytes)
 
-    @contextmanager
-    def weights(self, size_bytes: int) -> Iterator[Weights]:
-        @contextmanager
-        def follower(number: int, address: str) -> Iterator[Follower]:
-            with connected(address, number, zmq.SUB, 0) as (main, _):
-                yield _Follower(main)
+    def follower(self, main: Socket) -> Follower:
+        return _Follower(main)
 
-        with (
-            Acknowledgements(self.setting.explorers) as acknowledgements,
-            Crew(self.setting, following(follower, size_bytes // 4, acknowledgements.fd)) as crew,
-            listening(self.setting, crew, zmq.XPUB, 0, f"w{size_bytes}") as (main, _),
-        ):
-            copy = size_bytes < zmq.COPY_THRESHOLD
-
-            def publish(version: int, vector: NDArray[np.float32]) -> None:
-                # All have it before the next one: nobody writes it while it is on its way.
-                main.send(vector.data, 0, copy)
-
-            yield CrewWeights(acknowledgements, publish)
+    def publish(self, main: Socket, vector: NDArray[np.float32]) -> None:
+        main.send(vector.data, 0, vector.nbytes < zmq.COPY_THRESHOLD)
 
 
 class _Explorer(Explorer):

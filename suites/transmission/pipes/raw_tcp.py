@@ -26,14 +26,8 @@ from suites.transmission.crew import (
     following,
     sending,
 )
-from suites.transmission.pipe import Message, Pipe, Samples, Weights, payload
-
-UNIT_BYTES = 1 << 18
-
-
-def unit_for(size_bytes: int) -> int:
-    """Bytes handed to the kernel at once: whole messages, or whole parts of one."""
-    return UNIT_BYTES if size_bytes >= UNIT_BYTES else UNIT_BYTES // size_bytes * size_bytes
+from suites.transmission.pipe import Message, Pipe, Samples, Weights
+from suites.transmission.pipes.units import UNIT_BYTES, pieces, stock
 
 
 class RawTcp(Pipe):
@@ -49,7 +43,7 @@ class RawTcp(Pipe):
     def samples(self, size_bytes: int) -> Iterator[Samples]:
         @contextmanager
         def explorer(number: int, address: str) -> Iterator[Explorer]:
-            with _connect(address, number) as connection:
+            with _connect(address) as connection:
                 yield _Explorer(connection, size_bytes)
 
         with Crew(self.setting, sending(explorer)) as crew, ExitStack() as stack:
@@ -60,7 +54,7 @@ class RawTcp(Pipe):
     def weights(self, size_bytes: int) -> Iterator[Weights]:
         @contextmanager
         def follower(number: int, address: str) -> Iterator[Follower]:
-            with _connect(address, number) as connection:
+            with _connect(address) as connection:
                 yield _Follower(connection)
 
         with (
@@ -86,7 +80,7 @@ class RawTcp(Pipe):
         return connections
 
 
-def _connect(address: str, number: int) -> socket.socket:
+def _connect(address: str) -> socket.socket:
     host, _, port = address.rpartition(":")
     connection = socket.create_connection((host, int(port)))
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -116,18 +110,11 @@ def spread(connections: Sequence[socket.socket], data: memoryview) -> None:
 class _Explorer(Explorer):
     def __init__(self, connection: socket.socket, size_bytes: int) -> None:
         self._connection, self._size_bytes = connection, size_bytes
-        unit = unit_for(size_bytes)
-        together = np.tile(payload(size_bytes), max(1, unit // size_bytes))
-        self._source = together.data.cast("B")
+        self._stock = stock(size_bytes)
 
     def send(self, number: int) -> None:
-        left, at = number * self._size_bytes, 0
-        while left:
-            # A piece never reaches over the end of the source, which holds whole messages.
-            piece = self._source[at : at + min(UNIT_BYTES, left)]
+        for piece in pieces(self._stock, number * self._size_bytes):
             self._connection.sendall(piece)
-            left -= len(piece)
-            at = (at + len(piece)) % len(self._source)
 
     def round_trip(self) -> None:
         self.send(1)
@@ -137,7 +124,8 @@ class _Explorer(Explorer):
 class _Samples(CrewSamples):
     def __init__(self, crew: Crew, connections: Sequence[socket.socket], size_bytes: int, stack: ExitStack) -> None:
         super().__init__(crew, size_bytes)
-        unit = unit_for(size_bytes)
+        # Whole messages, or whole parts of one.
+        unit = UNIT_BYTES // size_bytes * size_bytes or UNIT_BYTES
         self._step = min(size_bytes, unit) // 8
         self._ready = stack.enter_context(select.epoll())
         self._connections, self._buffers, self._filled = {}, {}, {}

@@ -1,14 +1,17 @@
-"""What the two pipes over plain ZeroMQ have in common: who listens where, and how an answer comes back."""
+"""What the two pipes over plain ZeroMQ have in common: which sockets, who listens where, how an answer comes back."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import numpy as np
 import zmq
+from numpy.typing import NDArray
 
-from suites.transmission.crew import Crew
-from suites.transmission.pipe import Setting
+from suites.transmission.crew import Acknowledgements, Crew, CrewWeights, Explorer, Follower, following, sending
+from suites.transmission.pipe import Pipe, Samples, Setting, Weights
 
 Socket = zmq.Socket[bytes]
 
@@ -36,6 +39,59 @@ def bind(socket: Socket, setting: Setting, name: str) -> str:
     return address
 
 
+class ZeroMq(Pipe):
+    """PUSH to PULL for samples, PUB to SUB for weights, and a socket for answers; what travels is the subclass's business."""
+
+    @abstractmethod
+    def room(self, size_bytes: int) -> int:
+        """ZeroMQ messages that each explorer may have under way."""
+
+    @abstractmethod
+    def explorer(self, main: Socket, answers: Socket, size_bytes: int) -> Explorer:
+        """The sending end."""
+
+    @abstractmethod
+    def learner(self, crew: Crew, main: Socket, answers: Socket, size_bytes: int) -> Samples:
+        """The receiving end."""
+
+    @abstractmethod
+    def follower(self, main: Socket) -> Follower:
+        """The end that takes weights."""
+
+    @abstractmethod
+    def publish(self, main: Socket, vector: NDArray[np.float32]) -> None:
+        """Send a vector. All have it before the next one, so nobody writes it while it is on its way."""
+
+    @contextmanager
+    def samples(self, size_bytes: int) -> Iterator[Samples]:
+        room = self.room(size_bytes)
+
+        @contextmanager
+        def explorer(number: int, address: str) -> Iterator[Explorer]:
+            with connected(address, number, zmq.PUSH, room) as (main, answers):
+                yield self.explorer(main, answers, size_bytes)
+
+        with (
+            Crew(self.setting, sending(explorer)) as crew,
+            listening(self.setting, crew, zmq.PULL, room, f"s{size_bytes}") as (main, answers),
+        ):
+            yield self.learner(crew, main, answers, size_bytes)
+
+    @contextmanager
+    def weights(self, size_bytes: int) -> Iterator[Weights]:
+        @contextmanager
+        def follower(number: int, address: str) -> Iterator[Follower]:
+            with connected(address, number, zmq.SUB) as (main, _):
+                yield self.follower(main)
+
+        with (
+            Acknowledgements(self.setting.explorers) as acknowledgements,
+            Crew(self.setting, following(follower, size_bytes // 4, acknowledgements.fd)) as crew,
+            listening(self.setting, crew, zmq.XPUB, 0, f"w{size_bytes}") as (main, _),
+        ):
+            yield CrewWeights(acknowledgements, lambda version, vector: self.publish(main, vector))
+
+
 @contextmanager
 def listening(setting: Setting, crew: Crew, kind: int, in_flight: int, name: str) -> Iterator[tuple[Socket, Socket]]:
     """The learner's two sockets: one for what is measured, one to answer explorers by their numbers."""
@@ -56,7 +112,7 @@ def listening(setting: Setting, crew: Crew, kind: int, in_flight: int, name: str
 
 
 @contextmanager
-def connected(address: str, number: int, kind: int, in_flight: int) -> Iterator[tuple[Socket, Socket]]:
+def connected(address: str, number: int, kind: int, in_flight: int = 0) -> Iterator[tuple[Socket, Socket]]:
     """An explorer's two sockets."""
     main_address, answers_address = address.split()
     with (
