@@ -1,0 +1,26 @@
+"""Messages as a stream of bytes in units: how the ceilings send that know no messages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from suites.transmission.pipe import payload
+
+UNIT_BYTES = 1 << 18
+
+
+def stock(size_bytes: int) -> memoryview:
+    """Bytes to send from: as many whole messages as a unit holds, or one that is larger."""
+    return np.tile(payload(size_bytes), max(1, UNIT_BYTES // size_bytes)).data.cast("B")
+
+
+def pieces(source: memoryview, total_bytes: int) -> Iterator[memoryview]:
+    """So many bytes of the stock, round and round, in pieces of a unit at most; none reaches over the stock's end."""
+    at = 0
+    while total_bytes:
+        piece = source[at : at + min(UNIT_BYTES, total_bytes)]
+        yield piece
+        total_bytes -= len(piece)
+        at = (at + len(piece)) % len(source)
