@@ -89,7 +89,7 @@ def delays(bundles: Iterable[Bundle]) -> pd.DataFrame:
     ]
     columns = [*KEYS, "system", "percentile", "seconds"]
     frame = pd.DataFrame(rows, columns=columns)
-    return frame.groupby(columns[:-1], as_index=False)["seconds"].median()
+    return frame.groupby(columns[:-1])["seconds"].median().reset_index()
 
 
 def summarise(
