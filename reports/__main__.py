@@ -55,7 +55,7 @@ def show(data: dataset.Dataset, made: dict[str, pd.DataFrame]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from reports import page
+    from reports import page, transmission
 
     console = Console(width=None if sys.stdout.isatty() else 140, highlight=False)
     for name, frame in made.items():
@@ -70,6 +70,9 @@ def show(data: dataset.Dataset, made: dict[str, pd.DataFrame]) -> None:
     failed = [b.manifest for b in data.bundles if b.manifest.status != "completed"]
     for m in failed:
         console.print(f"failed: {m.workload}, block {m.block}, {m.system}: {(m.error or '').splitlines()[-1]}", markup=False)
+    for workload, description in sorted(data.traffic.items()):
+        for line in transmission.findings(data, workload):
+            console.print(f"{description['title']}: {line}", markup=False, soft_wrap=True)
     for line in page.headlines(data):
         console.print(line, markup=False, soft_wrap=True)
 

@@ -107,7 +107,7 @@ def _workload(data: Dataset, tables: dict[str, pd.DataFrame], out: Path, name: s
         f"seeds {', '.join(map(str, seeds))}; closed division."
     )
     parts = _parts(tables, out, name, kinds, TABLE_TEXTS, CAPTIONS)
-    return {"title": w["title"], "text": text, "parts": parts, "deviations": _deviations(data, name)}
+    return {"title": w["title"], "text": text, "findings": [], "parts": parts, "deviations": _deviations(data, name)}
 
 
 def _traffic(data: Dataset, tables: dict[str, pd.DataFrame], out: Path, name: str) -> dict[str, Any]:
@@ -117,6 +117,7 @@ def _traffic(data: Dataset, tables: dict[str, pd.DataFrame], out: Path, name: st
     return {
         "title": description["title"],
         "text": transmission.text(description, data.extents[name]),
+        "findings": transmission.findings(data, name),
         "parts": parts,
         "deviations": [],
     }

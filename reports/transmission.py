@@ -364,41 +364,41 @@ def cost_table(traffic: Traffic) -> pd.DataFrame:
 
 
 def headlines(data: Dataset) -> list[str]:
-    """One sentence for each workload and competitor, and one for the ceiling."""
+    """One sentence for each workload: how near TianJi is to what the hardware can do."""
     lines = []
     for workload in sorted(data.traffic):
         traffic = Traffic(data, workload)
-        if REFERENCE not in traffic.labels:
-            continue
-        place = traffic.description["title"]
-        for label in traffic.competitors():
-            rows = [
-                row
-                for n in traffic.explorers
-                for size in traffic.sizes(n)
-                if (row := traffic.find(REFERENCE, "goodput_ratio", size, n, label))
-            ]
-            if rows:
-                least, most = min(rows, key=_value), max(rows, key=_value)
-                left = room(traffic, label, least["size_bytes"], least["explorers"])
-                bound = f", where the ceiling itself is {with_interval(left, 'x')}" if left else ""
-                lines.append(
-                    f"{place}: TianJi's goodput is {with_interval(least, 'x')} ({_where(least)}{bound}) to "
-                    f"{with_interval(most, 'x')} ({_where(most)}) that of {traffic.title(label)} (n = {least['n']} blocks)."
-                )
-        shares_of = [
-            row
-            for n in traffic.explorers
-            for size in traffic.sizes(n)
-            if (row := traffic.find(REFERENCE, "goodput_ratio", size, n, traffic.ceiling))
-        ]
-        if shares_of:
-            least, most = min(shares_of, key=_value), max(shares_of, key=_value)
+        if rows := _ratios(traffic, traffic.ceiling):
+            least, most = min(rows, key=_value), max(rows, key=_value)
             lines.append(
-                f"{place}: TianJi reaches {with_interval(least)} ({_where(least)}) to {with_interval(most)} ({_where(most)}) "
-                f"of what {traffic.data.titles[f'transmission:{traffic.ceiling}']} can do."
+                f"{traffic.description['title']}: TianJi reaches {with_interval(least)} ({_where(least)}) to "
+                f"{with_interval(most)} ({_where(most)}) of what {data.titles[f'transmission:{traffic.ceiling}']} can do "
+                f"(n = {least['n']} blocks)."
             )
     return lines
+
+
+def findings(data: Dataset, workload: str) -> list[str]:
+    """One sentence for each competitor of a workload, with what the ceiling would allow where the ratio is least."""
+    traffic, lines = Traffic(data, workload), []
+    for label in traffic.competitors():
+        if rows := _ratios(traffic, label):
+            least, most = min(rows, key=_value), max(rows, key=_value)
+            left = room(traffic, label, least["size_bytes"], least["explorers"])
+            bound = f", where the ceiling itself is {with_interval(left, 'x')}" if left else ""
+            lines.append(
+                f"TianJi's goodput is {with_interval(least, 'x')} ({_where(least)}{bound}) to "
+                f"{with_interval(most, 'x')} ({_where(most)}) that of {traffic.title(label)} (n = {least['n']} blocks)."
+            )
+    return lines
+
+
+def _ratios(traffic: Traffic, baseline: str) -> list[dict[str, Any]]:
+    """TianJi's goodput over another's, for all sizes and numbers of explorers."""
+    found = [
+        traffic.find(REFERENCE, "goodput_ratio", size, n, baseline) for n in traffic.explorers for size in traffic.sizes(n)
+    ]
+    return [row for row in found if row is not None]
 
 
 def _value(row: dict[str, Any]) -> float:
