@@ -37,7 +37,8 @@ def _unshare(flags: int) -> None:
 
 
 def become_able() -> None:
-    """Get the right to make networks, in a user namespace where this process has it not. Only a process of one thread may ask.
+    """Get the right to make networks, in a user namespace where this process has it not; it then leaves the machine's network
+    for an empty one. Only a process of one thread may ask.
 
     Raises
     ------
@@ -50,7 +51,8 @@ def become_able() -> None:
         try:
             _unshare(CLONE_NEWNET)
         except PermissionError:
-            _unshare(CLONE_NEWUSER)
+            # With a network of its own to come home to: the one it leaves is not its to enter again.
+            _unshare(CLONE_NEWUSER | CLONE_NEWNET)
             Path("/proc/self/setgroups").write_text("deny")
             Path("/proc/self/uid_map").write_text(f"{uid} {uid} 1")
             Path("/proc/self/gid_map").write_text(f"{gid} {gid} 1")
