@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -82,9 +83,7 @@ class Transmission(Suite):
             session=new_session(),
             suite=self.name,
             profile=request.profile,
-            workloads={
-                name: msgspec.to_builtins({"traffic": sweep.WORKLOADS[name], "extents": extents[name]}) for name in running
-            },
+            workloads={name: _plain({"traffic": sweep.WORKLOADS[name], "extents": extents[name]}) for name in running},
             systems=tuple(names),
             cores=request.cores,
             cells=tuple(cells),
@@ -124,6 +123,11 @@ class Transmission(Suite):
             deviations=[],
             phases_s=_phases(measured.events),
         )
+
+
+def _plain(value: Any) -> Any:
+    """As a file of JSON gives it back: a session that is resumed is compared with what its file says."""
+    return msgspec.json.decode(msgspec.json.encode(value))
 
 
 def _phases(events: list[bundle.AnyEvent]) -> dict[str, float]:

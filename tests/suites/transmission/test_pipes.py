@@ -332,6 +332,23 @@ def test_an_interrupt_leaves_nothing(guests, tmp_path, sent):
     Path(folder).rmdir()
 
 
+def test_a_session_is_resumed(guests, tiny, tmp_path, capsys):
+    tiny(["samples"], explorers=(1, 2), sizes=(KIB,))
+    arguments = ["--systems", "honest", "--out", tmp_path / "out"]
+    assert bench(*arguments) == 0
+    cells = bundle.find([tmp_path / "out"])
+    stamps = {cell: (cell / "bundle.json").stat().st_mtime_ns for cell in cells}
+    lost = cells[0]
+    lost.rename(lost.with_name(lost.name + ".partial"))
+    assert bench(*arguments, "--resume") == 0
+    # The block of the lost cell is run again whole, the other number of explorers is another block.
+    again = {cell for cell in cells if (cell / "bundle.json").stat().st_mtime_ns != stamps[cell]}
+    assert again == {cell for cell in cells if cell.name.startswith(lost.name.rpartition(".p")[0])}
+    tiny(["samples"], explorers=(1, 2), sizes=(4 * KIB,))
+    capsys.readouterr()
+    assert "was begun with" in refusal(capsys, bench, *arguments, "--resume")
+
+
 def test_two_suites_are_two_sessions(capsys, tmp_path):
     refused = refusal(
         capsys, run, "tianji-bench", main, ["run", "convergence", "transmission", "--resume", "--out", str(tmp_path / "o")]
