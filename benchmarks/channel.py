@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 import os
-import signal
 import statistics
 import subprocess
 import sys
@@ -35,20 +35,15 @@ IDLE_S = 5.0
 
 
 @contextmanager
-def child(work: Callable[[], None]) -> Iterator[int]:
-    """A forked process that does the work and then stands still until it is killed: nobody's end disturbs the measurement."""
-    pid = os.fork()
-    if pid == 0:
-        try:
-            work()
-            signal.pause()
-        finally:
-            os._exit(1)
+def child(work: Callable[[], None]) -> Iterator[None]:
+    """A forked process that does the work, for as long as it is needed."""
+    process = multiprocessing.get_context("fork").Process(target=work)
+    process.start()
     try:
-        yield pid
+        yield
     finally:
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
+        process.kill()
+        process.join()
 
 
 def publish(readers: int, folder: str) -> tuple[float, float]:

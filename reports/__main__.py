@@ -33,7 +33,8 @@ def build(roots: list[Path], out: Path) -> int:
     """Build a report and print its headlines."""
     if out.exists() and (not out.is_dir() or (any(out.iterdir()) and not (out / MARK).exists())):
         raise ConfigError(f"--out {out}: exists and is not a report; name a new folder")
-    from reports import dataset, figures, page, tables, transmission
+    from reports import dataset, figures, page, tables
+    from reports.transmission import tables as transmission
 
     try:
         data = dataset.load(roots)
@@ -55,7 +56,8 @@ def show(data: dataset.Dataset, made: dict[str, pd.DataFrame]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from reports import page, transmission
+    from reports import page
+    from reports.transmission import text as transmission
 
     console = Console(width=None if sys.stdout.isatty() else 140, highlight=False)
     for name, frame in made.items():

@@ -14,8 +14,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from reports import transmission
 from reports.dataset import AGAIN, Dataset
+from reports.transmission import figures as transmission
 
 STYLE = Path(__file__).parent / "style.mplstyle"
 COLOURS = {"tianji": "#c2410c", "sync": "#475569", "xingtian": "#7e22ce", "rllib": "#0369a1", "sb3": "#15803d"}

@@ -10,9 +10,9 @@ from typing import Any
 import jinja2
 import pandas as pd
 
-from reports import transmission
 from reports.dataset import AGAIN, REFERENCE, SAME_CODE, SYNCHRONOUS, Dataset
 from reports.tables import with_interval
+from reports.transmission import text as transmission
 from suites.statistics import MINIMUM_FOR_INTERVAL
 from suites.summary import label_of
 

@@ -51,8 +51,11 @@ def become_able() -> None:
         try:
             _unshare(CLONE_NEWNET)
         except PermissionError:
-            # With a network of its own to come home to: the one it leaves is not its to enter again.
-            _unshare(CLONE_NEWUSER | CLONE_NEWNET)
+            try:
+                # With a network of its own to come home to: the one it leaves is not its to enter again.
+                _unshare(CLONE_NEWUSER | CLONE_NEWNET)
+            except PermissionError as error:
+                raise PermissionError(error.errno, "neither root's capabilities nor user namespaces") from error
             Path("/proc/self/setgroups").write_text("deny")
             Path("/proc/self/uid_map").write_text(f"{uid} {uid} 1")
             Path("/proc/self/gid_map").write_text(f"{gid} {gid} 1")

@@ -21,16 +21,29 @@ TCP_INFO = 2
 """INET_DIAG_INFO: what `extensions` must name, as a bit, for the kernel to send its counters."""
 
 
-class Account(Struct, frozen=True):
-    """Totals at one moment, or between two."""
+class Used(Struct, frozen=True):
+    """What was used between two moments."""
 
     cpu_s: float
     tcp_bytes: float | None
     """Handed to TCP by either side, headers and repetitions not counted; None where the kernel could not be asked."""
 
-    def __sub__(self, earlier: Account) -> Account:
-        both = self.tcp_bytes is not None and earlier.tcp_bytes is not None
-        return Account(self.cpu_s - earlier.cpu_s, self.tcp_bytes - earlier.tcp_bytes if both else None)  # type: ignore[operator]
+
+class Account(Struct, frozen=True):
+    """Totals at one moment, of each process and each connection: one that ends takes its total away with it."""
+
+    cpu_s: dict[int, float]
+    """By process."""
+    tcp_bytes: dict[int, int] | None
+    """By the inode of a socket."""
+
+    def since(self, earlier: Account) -> Used:
+        """What those that are there now have used since then; what others used before they ended is not known."""
+        cpu_s = sum(total - earlier.cpu_s.get(pid, 0.0) for pid, total in self.cpu_s.items())
+        if self.tcp_bytes is None or earlier.tcp_bytes is None:
+            return Used(cpu_s, None)
+        before = earlier.tcp_bytes
+        return Used(cpu_s, float(sum(total - before.get(inode, 0) for inode, total in self.tcp_bytes.items())))
 
 
 class Accounts:
@@ -54,20 +67,20 @@ class Accounts:
     def read(self) -> Account:
         """Totals by now."""
         pids = [self._own, *(p.pid for p in self._root.children(recursive=True) if p.pid != self._own)]
-        return Account(sum(map(cpu_seconds, pids)), self._tcp_bytes(pids))
+        return Account({pid: used for pid in pids if (used := cpu_seconds(pid)) is not None}, self._tcp_bytes(pids))
 
-    def _tcp_bytes(self, pids: Sequence[int]) -> float | None:
+    def _tcp_bytes(self, pids: Sequence[int]) -> dict[int, int] | None:
         if not self._diagnostics:
             return None
         ours = {inode for pid in pids for inode in _sockets(pid)}
-        total = 0
+        totals = {}
         for diagnostic in self._diagnostics:
             for family in (socket.AF_INET, socket.AF_INET6):
                 for found in diagnostic.get_sock_stats(family=family, extensions=1 << (TCP_INFO - 1)):
-                    info = found.get_attr("INET_DIAG_INFO")
-                    if info is not None and found["idiag_inode"] in ours:
-                        total += info["tcpi_bytes_sent"] - info["tcpi_bytes_retrans"]
-        return float(total)
+                    info, inode = found.get_attr("INET_DIAG_INFO"), found["idiag_inode"]
+                    if info is not None and inode in ours:
+                        totals[inode] = info["tcpi_bytes_sent"] - info["tcpi_bytes_retrans"]
+        return totals
 
     def __enter__(self) -> Accounts:
         return self
@@ -77,14 +90,14 @@ class Accounts:
             diagnostic.close()
 
 
-def cpu_seconds(pid: int) -> float:
-    """CPU time of a process, all its threads, to the nanosecond; 0 when it is gone.
+def cpu_seconds(pid: int) -> float | None:
+    """CPU time of a process, all its threads, to the nanosecond; None when it is gone.
 
     A process's clock has the id `~pid << 3 | 2` on Linux (`clock_getcpuclockid(3)`).
     """
     with suppress(OSError):
         return time.clock_gettime(~pid << 3 | 2)
-    return 0.0
+    return None
 
 
 def _sockets(pid: int) -> list[int]:

@@ -71,7 +71,7 @@ class Meter:
             each = self._enough(rate, size_bytes)
             before = self._accounts.read()
             window = self._window(end, each, size_bytes, sum_of_one)
-            used = self._accounts.read() - before
+            used = self._accounts.read().since(before)
             self._log.write(
                 Transfer(
                     time.monotonic_ns(),
@@ -138,7 +138,7 @@ class Meter:
             rounds = min(MOST_BROADCASTS, max(FEWEST_BROADCASTS, round(window / typical)))
             before = self._accounts.read()
             took = broadcast(rounds)
-            used = self._accounts.read() - before
+            used = self._accounts.read().since(before)
             delivered = rounds * self._task.explorers
             self._log.write(
                 Transfer(

@@ -28,8 +28,7 @@ from suites.transmission.pipe import Message, Pipe, Samples, Setting, Weights, p
 from suites.transmission.traffic import in_flight
 
 REQUESTS = 16
-"""Under way to each explorer, where the bound on messages in flight is not lower: more of small messages are moved than with
-1, 2 or 4, and not fewer of large ones (docs/performance.md)."""
+"""Under way to each explorer, where the bound on messages in flight is not lower (docs/performance.md)."""
 SMALLEST_STORE_BYTES = 512 << 20
 START_S = 90.0
 """For a node to start, and for all explorers to."""
@@ -59,7 +58,7 @@ class RayStore(Pipe):
             "RAY_USAGE_STATS_ENABLED": "0",
             "RAY_AUTH_MODE": "token",
             "RAY_AUTH_TOKEN": secrets.token_hex(16),
-            # Its store then has its pages before the first object comes: large objects move two to four times as fast.
+            # Its store then has its pages before the first object comes.
             "RAY_preallocate_plasma_memory": "1",
         }
         import ray

@@ -1,5 +1,7 @@
 """Emulated hosts: their addresses, their link, what separates them, and that nothing of them stays."""
 
+import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -42,9 +44,10 @@ netns.become_able()
 """
 
 
-def run(code):
+def run(code, prefix=()):
     """In a process of its own: this one's network stays as it is."""
-    done = subprocess.run([sys.executable, "-c", TRAFFIC + code], capture_output=True, text=True, timeout=60, check=False)
+    command = [*prefix, sys.executable, "-c", TRAFFIC + code]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout.split()
 
@@ -107,6 +110,38 @@ def test_a_killed_process_takes_its_hosts_with_it():
         process.kill()
         process.wait(20)
     assert namespaces() == before
+
+
+as_root = pytest.mark.skipif(
+    os.geteuid() != 0 or not all(map(shutil.which, ("setpriv", "unshare"))),
+    reason="only root can give rights up, with setpriv and unshare of util-linux",
+)
+WITHOUT = ("setpriv", "--inh-caps=-all")
+
+
+@as_root
+@needs_rights
+def test_without_roots_capabilities_user_namespaces_do():
+    # Who maps root's own number needs that one capability; other users map their own.
+    prefix = (*WITHOUT, "--bounding-set=-all,+setfcap")
+    assert run("with netns.pair() as nodes: print(move(nodes, 0.2) > 1e7)", prefix) == ["True"]
+
+
+@as_root
+def test_where_nothing_is_allowed_the_reason_is_one_line():
+    forbid = "echo 0 > /proc/sys/user/max_user_namespaces; exec " + " ".join((*WITHOUT, "--bounding-set=-all"))
+    done = subprocess.run(
+        ["unshare", "-Ur", "sh", "-c", f'{forbid} "$0" -m suites.testbed.netns', sys.executable],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    if "unshare" in done.stderr:
+        pytest.skip(f"no user namespace to forbid them in: {done.stderr.strip()}")
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    assert "neither root's capabilities nor user namespaces" in done.stderr
 
 
 def test_where_it_cannot_be_done_the_reason_is_one_line(monkeypatch):
