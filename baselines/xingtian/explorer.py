@@ -16,7 +16,8 @@ from tianji.algorithms import ppo
 from tianji.algorithms.networks import ActorCritic
 from tianji.messages import ChunkHeader, Episodes, FromRole, SlotRef, Started, Stop
 from tianji.roles.actor import Rollout
-from tianji.worlds.workers import Sampler, Views, chunk_views
+from tianji.worlds.sampler import Sampler
+from tianji.worlds.workers import Views, chunk_views
 
 
 class Explorer:

@@ -15,7 +15,8 @@ from baselines.xingtian.messages import Notice, address, decode_header
 from tianji.algorithms import ppo
 from tianji.balance import SequenceLedger, StalenessLedger
 from tianji.messages import ChunkHeader, Done, FromRole, ProtocolError, SlotRef, Snapshot, Stop
-from tianji.worlds.workers import Trainer, chunk_views
+from tianji.worlds.trainer import Trainer
+from tianji.worlds.workers import chunk_views
 
 
 class Learner:

@@ -13,7 +13,9 @@ from tianji.roles.learner import Learner
 from tianji.telemetry import Sink
 from tianji.topology import RoleSpec, Topology, chunk_edge, parameters
 from tianji.worlds.host import Host
-from tianji.worlds.workers import Idle, Sampler, Trainer, chunk_views
+from tianji.worlds.sampler import Sampler
+from tianji.worlds.trainer import Trainer
+from tianji.worlds.workers import Idle, chunk_views
 
 
 def assemble(

@@ -31,7 +31,8 @@ from tianji.roles.role import (
     WorkDone,
 )
 from tianji.telemetry import Clock, Sink
-from tianji.worlds.workers import Sampler, Worker
+from tianji.worlds.sampler import Sampler
+from tianji.worlds.workers import Worker
 
 
 @dataclass

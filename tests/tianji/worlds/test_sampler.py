@@ -12,7 +12,8 @@ from tianji.envs import describe
 from tianji.messages import SlotRef
 from tianji.roles.actor import Rollout
 from tianji.topology import chunk_layout
-from tianji.worlds.workers import Sampler, choose, chunk_views, epsilon_greedy
+from tianji.worlds.sampler import Sampler, choose, epsilon_greedy
+from tianji.worlds.workers import chunk_views
 
 
 class ShortCartPole(gym.Wrapper):

@@ -1,0 +1,157 @@
+"""What an actor has computed for it: it steps environments and chooses actions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tianji import envs
+from tianji.algorithms import dqn, networks
+from tianji.algorithms.networks import Vector
+from tianji.config import TrainConfig
+from tianji.envs import EnvDescription
+from tianji.layout import ChunkLayout
+from tianji.messages import Episode
+from tianji.roles.actor import Rollout, RolloutDone
+from tianji.telemetry import Account, Clock
+from tianji.worlds.workers import Body, Views
+
+
+class Sampler:
+    """Steps environments under the latest weights and writes what happens into a slot.
+
+    Parameters
+    ----------
+    index
+        of this actor. Every environment has seeds of its own, which follow from the run's seed and the environment's
+        number over all actors: what happens does not depend on how environments are dealt out to actors.
+    """
+
+    def __init__(
+        self, config: TrainConfig, describe: EnvDescription, layout: ChunkLayout, body: Body, index: int, clock: Clock
+    ) -> None:
+        self.network = networks.build(config.network, describe.features, describe.actions)
+        self.account = Account()
+        self.finished: list[Episode] = []
+        self.steps = 0
+        self._describe, self._layout, self._body, self._clock = describe, layout, body, clock
+        self._horizon = config.fragment_steps
+        self._explore = _explorer(config)
+        self._flat = np.zeros(self.network.size, np.float32)
+        self._blocks = self.network.views(self._flat)
+        numbers = range(index * config.envs_per_actor, (index + 1) * config.envs_per_actor)
+        seeds = [np.random.SeedSequence([config.seed, number]).generate_state(2) for number in numbers]
+        self._noise = [np.random.default_rng(action_seed) for _, action_seed in seeds]
+        self._envs = envs.make_vector(config.env, config.envs_per_actor)
+        self._observation = np.array(self._envs.reset(seed=[int(env_seed) for env_seed, _ in seeds])[0])
+        self._returns = np.zeros(config.envs_per_actor)
+        self._lengths = np.zeros(config.envs_per_actor, np.int64)
+
+    def weights(self) -> Vector:
+        return self._flat
+
+    def run(self, argument: Rollout) -> RolloutDone:
+        """Fill the slot with T steps of every environment."""
+        views = self._body(argument.slot)
+        observation, t_max, b = views["observation"], self._horizon, len(self._returns)
+        noise = np.stack([rng.random((t_max, 2)) for rng in self._noise], axis=1)
+        observation[0] = self._observation
+        ragged = env_ns = infer_ns = 0
+        mark = self._clock()
+        for t in range(t_max):
+            scores = self.network.scores(self._blocks, self._describe.encode(observation[t]))
+            action = self._explore(scores, noise[t], self.steps, views, t)
+            decided = self._clock()
+            infer_ns += decided - mark
+            next_observation, reward, terminated, truncated, info = self._envs.step(action)
+            observation[t + 1] = next_observation
+            views["action"][t] = action
+            views["reward"][t] = reward
+            views["terminated"][t] = terminated
+            views["truncated"][t] = truncated
+            self._returns += reward
+            self._lengths += 1
+            self.steps += b
+            mark = self._clock()
+            env_ns += mark - decided
+            if "final_obs" in info:
+                ended = terminated | truncated
+                for i in np.flatnonzero(ended):
+                    if truncated[i] and not terminated[i]:
+                        views["final_observation"][ragged] = info["final_obs"][i]
+                        ragged += 1
+                    self.finished.append(Episode(mark, float(self._returns[i]), int(self._lengths[i]), self.steps))
+                self._returns[ended] = 0
+                self._lengths[ended] = 0
+                # An episode that the environment calls both terminated and truncated has ended: nothing to bootstrap.
+                views["truncated"][t] &= ~terminated
+        self._observation[...] = observation[t_max]
+        self.account.busy_ns["infer"] += infer_ns
+        self.account.busy_ns["env"] += env_ns
+        return RolloutDone(argument.slot, t_max * b, ragged, self._layout.size_bytes(ragged))
+
+    def take_finished(self) -> list[Episode]:
+        """Episodes that ended since the last call."""
+        finished, self.finished = self.finished, []
+        return finished
+
+    def close(self) -> None:
+        self._envs.close()
+
+
+Explore = Callable[[NDArray[np.float32], NDArray[np.float64], int, Views, int], NDArray[np.int64]]
+"""(scores [B, A], noise [B, 2], steps of this actor, the chunk, t) -> actions [B]; it also writes what only it knows."""
+
+
+def _explorer(config: TrainConfig) -> Explore:
+    """How this algorithm's actors choose actions."""
+    if config.algo == "ppo":
+
+        def by_probability(scores: Vector, noise: NDArray[np.float64], steps: int, views: Views, t: int) -> NDArray[np.int64]:
+            action, views["log_probability"][t] = choose(scores, noise[:, :1])
+            return action
+
+        return by_probability
+
+    def mostly_greedy(scores: Vector, noise: NDArray[np.float64], steps: int, views: Views, t: int) -> NDArray[np.int64]:
+        # Its own steps tell an actor how far all of them are: the schedule needs no message.
+        return epsilon_greedy(scores, noise, dqn.epsilon(config.dqn, steps * config.actors))
+
+    return mostly_greedy
+
+
+def epsilon_greedy(values: NDArray[np.float32], noise: NDArray[np.float64], epsilon: float) -> NDArray[np.int64]:
+    """Greedy actions [B], or uniform ones with probability epsilon.
+
+    Parameters
+    ----------
+    values : [B, A]
+    noise : [B, 2]
+        uniform on [0, 1): whether to explore, and where to.
+    """
+    greedy, anything = values.argmax(axis=1), (noise[:, 1] * values.shape[1]).astype(np.int64)
+    action: NDArray[np.int64] = np.where(noise[:, 0] < epsilon, anything, greedy)
+    return action
+
+
+def choose(logits: NDArray[np.float32], noise: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """Draw actions from softmax(logits) by inversion.
+
+    Parameters
+    ----------
+    logits : [B, A]
+    noise : [B, 1]
+        uniform on [0, 1)
+
+    Returns
+    -------
+    actions [B] and their log-probabilities [B]
+    """
+    shifted = logits - logits.max(axis=1, keepdims=True)
+    weight = np.exp(shifted)
+    cumulative = weight.cumsum(axis=1)
+    total = cumulative[:, -1:]
+    action = (cumulative[:, :-1] <= noise * total).sum(axis=1)
+    return action, shifted[np.arange(len(action)), action] - np.log(total[:, 0])
