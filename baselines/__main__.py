@@ -52,8 +52,16 @@ def check(options: Any) -> int:
     """Print what is equal; exit status 1 where something differs."""
     if reason := system.get(options.name).available():
         raise ConfigError(f"system {options.name} cannot run here: {reason}")
-    paths = options.workload or sorted(WORKLOADS.glob("*.toml"))
-    rows = [row for path in paths for row in findings(options.name, _read(path))]
+    rows = []
+    for path in options.workload or sorted(WORKLOADS.glob("*.toml")):
+        workload = _read(path)
+        reason = system.get(options.name).unable(workload)
+        if reason is None and not workload.certified:
+            reason = "only systems of one code train it"
+        if reason is None:
+            rows += findings(options.name, workload)
+        elif options.workload:
+            raise ConfigError(f"system {options.name}: no certificate on {workload.id}: {reason}")
     if options.json:
         print(msgspec.json.encode(rows).decode())
     else:

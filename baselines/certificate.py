@@ -16,7 +16,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from baselines.workload import Workload
-from tianji.algorithms import dqn_torch, networks, ppo_torch
+from tianji.algorithms import dqn_torch, networks, networks_torch, ppo_torch
 from tianji.algorithms.networks import ActorCritic, FlatNetwork, QNetwork, Vector
 from tianji.algorithms.replay import transitions_of
 from tianji.envs import EnvDescription, describe
@@ -114,7 +114,7 @@ def _ppo_targets(frozen: Frozen) -> Evidence:
     def value(observation: NDArray[Any]) -> NDArray[np.float64]:
         x = torch.tensor(frozen.describe.encode(observation), dtype=torch.float64)
         assert isinstance(frozen.network, ActorCritic)
-        values: NDArray[np.float64] = ppo_torch.forward(frozen.network, frozen.network.views(flat), x)[1].numpy()
+        values: NDArray[np.float64] = networks_torch.heads(frozen.network, frozen.network.views(flat), x)[1].numpy()
         return values
 
     values = np.stack([value(row) for row in chunk["observation"]])
@@ -147,7 +147,7 @@ def _reference_ppo(frozen: Frozen) -> Evidence:
     batch = batch_of(frozen)
     flat = torch.tensor(frozen.weights, dtype=torch.float64, requires_grad=True)
     x = torch.tensor(frozen.describe.encode(batch["observation"]), dtype=torch.float64)
-    logits, value = ppo_torch.forward(frozen.network, frozen.network.views(flat), x)
+    logits, value = networks_torch.heads(frozen.network, frozen.network.views(flat), x)
     old, advantage, target = (
         torch.tensor(batch[name], dtype=torch.float64) for name in ("log_probability", "advantage", "value_target")
     )
@@ -164,9 +164,14 @@ def _reference_dqn(frozen: Frozen) -> Evidence:
     x, following = (
         torch.tensor(frozen.describe.encode(rows[name]), dtype=torch.float64) for name in ("observation", "next_observation")
     )
-    best = dqn_torch.forward(frozen.network, frozen.network.views(target_flat), following).max(dim=1).values.numpy()
+    theirs = networks_torch.action_values(frozen.network, frozen.network.views(target_flat), following)
+    with torch.no_grad():
+        ours = networks_torch.action_values(frozen.network, frozen.network.views(flat), following)
+    # Double: the network chooses, its target network values (van Hasselt et al., 2016, equation 4).
+    chosen = (ours if config.double else theirs).argmax(dim=1, keepdim=True)
+    best = theirs.gather(1, chosen).squeeze(1).numpy()
     targets = rows["reward"] + np.where(rows["terminated"], 0.0, config.gamma * best)
-    values = dqn_torch.forward(frozen.network, frozen.network.views(flat), x)
+    values = networks_torch.action_values(frozen.network, frozen.network.views(flat), x)
     loss = dqn_torch.loss(values, torch.tensor(rows["action"]), torch.tensor(targets), config)
     rest = _stepped(frozen, flat, loss, config.max_grad_norm, config.learning_rate, config.adam_epsilon)
     return {"targets": targets} | rest

@@ -76,6 +76,9 @@ class FileRecorder:
     def counter(self, name: str, value: float) -> None:
         self._event("counter", time.monotonic_ns(), name=name, value=value)
 
+    def histogram(self, name: str, counts: Mapping[int, int]) -> None:
+        self._event("histogram", time.monotonic_ns(), name=name, counts=dict(counts))
+
     def flush(self) -> None:
         """Write out what was kept."""
         if self._lines:

@@ -7,6 +7,7 @@ import numpy as np
 from baselines.certificate import Evidence, Frozen, batch_of
 from tianji.algorithms import dqn, dqn_numpy, dqn_torch, ppo, ppo_numpy
 from tianji.algorithms.networks import ActorCritic, QNetwork
+from tianji.algorithms.rollouts import Rollouts
 
 
 def evidence(frozen: Frozen) -> Evidence:
@@ -25,7 +26,7 @@ def _ppo(frozen: Frozen) -> Evidence:
     algorithm = ppo.PPO(kernel, frozen.describe, config, frozen.workload.horizon_steps, 0)
     prepared = algorithm.prepare([frozen.chunk])
     rows = batch_of(frozen)
-    batch = ppo.Rollouts(
+    batch = Rollouts(
         frozen.describe.encode(rows["observation"]),
         rows["action"],
         rows["log_probability"],
@@ -55,8 +56,8 @@ def _dqn(frozen: Frozen) -> Evidence:
     config = frozen.workload.for_dqn
     kernel = dqn_numpy.NumpyKernel(frozen.network, config, frozen.target_weights)
     kernel.copy_to_target()
-    kernel.flat[:] = frozen.weights
-    algorithm = dqn.DQN(kernel, frozen.describe, config, 0)
+    kernel.load(frozen.weights)
+    algorithm = dqn.DQN(kernel, frozen.describe, config, 1, 0)
     batch = algorithm.regression(frozen.transitions)
     values = frozen.network.scores(frozen.network.views(frozen.weights), batch.features)
     q, action, target = (torch.as_tensor(array) for array in (values, batch.action, batch.target))

@@ -58,6 +58,9 @@ class Recorder(Protocol):
     def counter(self, name: str, value: float) -> None:
         """A total of the run, in snake_case with its unit last."""
 
+    def histogram(self, name: str, counts: Mapping[int, int]) -> None:
+        """A distribution of whole numbers: how many there were of each value; the name has its unit last."""
+
 
 class System(ABC):
     """A training system under test."""
@@ -73,6 +76,10 @@ class System(ABC):
     @abstractmethod
     def available(self) -> str | None:
         """Why this system cannot run here (a missing package), in a few words; None when it can."""
+
+    def unable(self, workload: Workload) -> str | None:
+        """Why this system cannot train on this workload, in a few words; None when it can."""
+        return None
 
     @abstractmethod
     def deviations(self, task: Task) -> list[str]:
@@ -105,6 +112,10 @@ SYSTEMS: Registry[type[System]] = Registry(
     {
         "sync": "baselines.tianji:Sync",
         "tianji": "baselines.tianji:TianJi",
+        "tianji-as-published": "baselines.tianji:AsPublished",
+        "tianji-one-sided": "baselines.tianji:OneSided",
+        "tianji-relaxed": "baselines.tianji:Relaxed",
+        "tianji-unbalanced": "baselines.tianji:Unbalanced",
         "rllib": "baselines.rllib.adapter:RLlib",
         "rllib-unprobed": "baselines.rllib.adapter:UnprobedRLlib",
         "sb3": "baselines.sb3.system:StableBaselines3",

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import math
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 import numpy as np
 
 from baselines.system import Recorder, System, Task
-from tianji.config import DQNConfig, PPOConfig, TrainConfig
+from baselines.workload import Workload
+from tianji.config import DQNConfig, IMPALAConfig, PPOConfig, TrainConfig
 from tianji.messages import Episodes, FromRole, Report, Snapshot, Started
 from tianji.train import train
 
@@ -41,7 +43,7 @@ class SameCode(System):
     def train(self, task: Task, recorder: Recorder) -> None:
         train(self.config(task), Listener(recorder))
 
-    def _config(self, task: Task, *, actors: int, buffer: bool, chunk_slots: int) -> TrainConfig:
+    def _config(self, task: Task, *, actors: int, **more: Any) -> TrainConfig:
         w = task.workload
         return TrainConfig(
             env=w.env,
@@ -49,15 +51,15 @@ class SameCode(System):
             seed=task.seed,
             actors=actors,
             envs_per_actor=w.environments // actors,
-            buffer=buffer,
-            chunk_slots=chunk_slots,
             network=w.network,
             ppo=w.ppo or PPOConfig(),
             dqn=w.dqn or DQNConfig(),
+            impala=w.impala or IMPALAConfig(),
             horizon_steps=w.horizon_steps,
             stop_steps=w.budget_steps,
             stop_seconds=w.budget_seconds,
             snapshot_every_steps=w.snapshot_every_steps,
+            **more,
         )
 
 
@@ -71,18 +73,92 @@ class Sync(SameCode):
         return self._config(task, actors=1, buffer=False, chunk_slots=1)
 
 
+SLOTS = 8
+"""Chunks of an actor in flight at most, where nobody waits for fresh weights: how many are, the balance decides."""
+
+
 class TianJi(SameCode):
     """Actors, buffer and learner as separate processes.
 
-    On-policy training waits for weights (strict); off policy the actor fills its next fragment while the learner trains,
-    and two slots of credit keep it no further ahead.
+    PPO waits for weights (strict). Off policy an actor fills its next fragments while the learner trains, as far as the
+    two-sided balance lets it.
     """
 
     name = "tianji"
     title = "TianJi"
 
     def config(self, task: Task) -> TrainConfig:
-        return self._config(task, actors=actors_for(task), buffer=True, chunk_slots=2)
+        return self._config(task, actors=actors_for(task), chunk_slots=2 if task.workload.algo == "ppo" else SLOTS)
+
+
+class Relaxed(SameCode):
+    """TianJi whose actors sample on while the learner trains, within the lag bound; what is stale is corrected for."""
+
+    name = "tianji-relaxed"
+    title = "TianJi, relaxed"
+    mode: Literal["two-sided", "one-sided", "off"] = "two-sided"
+
+    def unable(self, workload: Workload) -> str | None:
+        return None if workload.algo == "ppo" else "it is relaxed as it is; ask for tianji"
+
+    def config(self, task: Task) -> TrainConfig:
+        discipline: Literal["strict", "relaxed"] = "relaxed" if task.workload.algo == "ppo" else "strict"
+        return self._config(task, actors=actors_for(task), chunk_slots=SLOTS, discipline=discipline, balance=self.mode)
+
+
+class OneSided(Relaxed):
+    """The ablation: the learner waits for samples, actors for nothing but memory."""
+
+    name = "tianji-one-sided"
+    title = "TianJi, one-sided"
+    mode: Literal["two-sided", "one-sided", "off"] = "one-sided"
+
+    def unable(self, workload: Workload) -> str | None:
+        return None
+
+
+class Unbalanced(OneSided):
+    """The ablation: no balance and no bound; a learner with a replay waits for nothing either."""
+
+    name = "tianji-unbalanced"
+    title = "TianJi, no balance"
+    mode = "off"
+
+
+class AsPublished(SameCode):
+    """The released system's behaviour on the same parts.
+
+    Cadences run free and sizes are picked by hand: actors send `SEND_STEPS` steps at a time, a buffer gathers a message of
+    every actor, a learner with a replay updates without end and publishes every round. On policy, weights go to the actors
+    by way of the Root, which everybody waits for. There is no bound on staleness.
+    """
+
+    name = "tianji-as-published"
+    title = "TianJi as published"
+    SEND_STEPS = 16
+
+    def unable(self, workload: Workload) -> str | None:
+        return "the released system has PPO and DQN only" if workload.algo == "impala" else None
+
+    def deviations(self, task: Task) -> list[str]:
+        told = [
+            "The released system's discipline, by its description, on this project's parts: nothing of its code, its MPI "
+            "messages or its busy polling."
+        ]
+        if task.workload.algo == "dqn":
+            told.append(
+                "The learner updates without waiting for samples: updates for each environment step are not those of the "
+                "workload."
+            )
+        return told
+
+    def config(self, task: Task) -> TrainConfig:
+        actors = actors_for(task)
+        if task.workload.dqn is None:
+            return self._config(task, actors=actors, chunk_slots=2, root=True)
+        environments = task.workload.environments // actors
+        steps = math.gcd(task.workload.dqn.train_every_steps // environments, self.SEND_STEPS)
+        return self._config(task, actors=actors, chunk_slots=SLOTS, send_steps=steps, batch_chunks=actors, balance="off")
 
 
 def actors_for(task: Task) -> int:
@@ -112,3 +188,5 @@ class Listener:
                 self.recorder.process(role, message.busy_s, message.wait_s, message.cpu_s, message.peak_rss_bytes)
                 for name, value in message.counters.items():
                     self.recorder.counter(f"{role.split()[0]}_{name}", value)
+                for name, counts in message.histograms.items():
+                    self.recorder.histogram(f"{role.split()[0]}_{name}", counts)

@@ -6,7 +6,17 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from tianji.config import NETWORK_OF, Count, DQNConfig, NetworkConfig, Positive, PositiveFloat, PPOConfig, Settings
+from tianji.config import (
+    NETWORKS_OF,
+    Count,
+    DQNConfig,
+    IMPALAConfig,
+    NetworkConfig,
+    Positive,
+    PositiveFloat,
+    PPOConfig,
+    Settings,
+)
 
 
 class Thresholds(Settings):
@@ -34,13 +44,14 @@ class Workload(Settings, kw_only=True):
     id: Annotated[str, Meta(pattern=r"^[a-z0-9]+(-[a-z0-9]+)+$")]
     title: str
     env: str
-    algo: Literal["ppo", "dqn"]
+    algo: Literal["ppo", "dqn", "impala"]
     environments: Positive
     """Over all actors."""
     network: NetworkConfig
     ppo: PPOConfig | None = None
     dqn: DQNConfig | None = None
-    """Hyper-parameters of the algorithm that `algo` names; the other one is absent."""
+    impala: IMPALAConfig | None = None
+    """Hyper-parameters of the algorithm that `algo` names; the others are absent."""
     horizon_steps: Positive
     """What schedules count towards: environment steps before the round that is trained on, summed over actors."""
     budget_steps: Positive
@@ -52,18 +63,37 @@ class Workload(Settings, kw_only=True):
     division: Literal["closed"] = "closed"
 
     def __post_init__(self) -> None:
-        given = [name for name in ("ppo", "dqn") if getattr(self, name) is not None]
+        given = [name for name in ("ppo", "dqn", "impala") if getattr(self, name) is not None]
         if given != [self.algo]:
             raise ValueError(f"algo is {self.algo}: give a table [{self.algo}] and no other, not {given}")
-        if self.network.kind != NETWORK_OF[self.algo]:
-            raise ValueError(f"algo {self.algo} trains a network of kind {NETWORK_OF[self.algo]!r}, not {self.network.kind!r}")
+        if self.network.kind not in NETWORKS_OF[self.algo]:
+            known = " or ".join(repr(kind) for kind in NETWORKS_OF[self.algo])
+            raise ValueError(f"algo {self.algo} trains a network of kind {known}, not {self.network.kind!r}")
 
     @property
     def round_steps(self) -> int:
         """Environment steps of one update round."""
         if self.dqn is not None:
             return self.dqn.train_every_steps
-        return self.environments * self.for_ppo.rollout_steps
+        return self.environments * (self.impala or self.for_ppo).rollout_steps
+
+    @property
+    def certified(self) -> bool:
+        """Whether there is an equivalence certificate for it: none for IMPALA, which only systems of one code train."""
+        return self.algo != "impala"
+
+    @property
+    def beyond_common(self) -> str | None:
+        """What this asks for that other programs are not translated to, in a few words; None: nothing."""
+        if self.algo == "impala":
+            return "IMPALA is not translated to it"
+        if self.network.kind not in ("mlp-separate", "mlp-q") or self.network.dueling:
+            return (
+                f"networks of kind {self.network.kind}{' with dueling streams' * self.network.dueling} are not translated to it"
+            )
+        if self.dqn is not None and self.dqn.double:
+            return "double Q-learning is not translated to it"
+        return None
 
     @property
     def for_ppo(self) -> PPOConfig:

@@ -14,6 +14,7 @@ import pandas as pd
 from suites import bundle
 from suites.bundle import Bundle
 from suites.convergence import analysis
+from suites.staleness import analysis as staleness
 from suites.summary import label_of
 from suites.transmission import analysis as transmission
 
@@ -39,6 +40,8 @@ class Dataset:
     """System label to what a reader should see; for the transmission suite, `transmission:` and the label."""
     workloads: dict[str, dict[str, Any]]
     """Of the convergence suite."""
+    balanced: dict[str, dict[str, Any]]
+    """Of the staleness suite."""
     traffic: dict[str, dict[str, Any]]
     """Workloads of the transmission suite."""
     extents: dict[str, list[dict[str, Any]]]
@@ -52,12 +55,18 @@ class Dataset:
         return sorted(labels, key=lambda label: (ORDER.index(label) if label in ORDER else len(ORDER), label))
 
     def find(
-        self, workload: str, system: str, metric: str, kind: str | None = None, baseline: str | None = None
+        self,
+        workload: str,
+        system: str,
+        metric: str,
+        kind: str | None = None,
+        baseline: str | None = None,
+        suite: str = "convergence",
     ) -> dict[str, Any] | None:
         """The row of this scalar, or None."""
         for row in self.rows:
-            key = (row["workload"], row["system"], row["metric"], row["threshold_kind"], row["baseline"])
-            if key == (workload, system, metric, kind, baseline):
+            key = (row["suite"], row["workload"], row["system"], row["metric"], row["threshold_kind"], row["baseline"])
+            if key == (suite, workload, system, metric, kind, baseline):
                 return row
         return None
 
@@ -85,9 +94,11 @@ def load(roots: list[Path]) -> Dataset:
     bundles = [bundle.read(path) for path in bundle.find(roots)]
     completed = [b for b in bundles if b.manifest.status == "completed"]
     training = [b for b in completed if b.manifest.suite == "convergence"]
+    balanced = [b for b in completed if b.manifest.suite == "staleness"]
     moving = [b for b in completed if b.manifest.suite == "transmission"]
     try:
         runs = [analysis.understand(b) for b in training]
+        balanced_runs = [analysis.understand(b) for b in balanced]
     except (ValueError, KeyError) as error:
         raise bundle.BundleError(str(error)) from error
     labels = {run.label for run in runs}
@@ -97,6 +108,8 @@ def load(roots: list[Path]) -> Dataset:
         "crossings": analysis.crossing_points(runs),
         "time-shares": analysis.time_shares(runs),
         "certificate": certificate_rows(bundle.certificates(roots)),
+        "staleness": staleness.distributions(balanced),
+        "staleness-crossings": analysis.crossing_points(balanced_runs),
         "transfers": transmission.transfers(moving),
         "delays": transmission.delays(moving),
     }
@@ -104,6 +117,9 @@ def load(roots: list[Path]) -> Dataset:
     ceilings = {workload: description["ceiling"] for workload, description in traffic.items()}
     places = {b.manifest.workload: {"testbed": b.manifest.testbed, "nodes": b.manifest.nodes} for b in moving}
     rows = analysis.summarise(runs, pairs_of(labels))
+    against = [(REFERENCE, run.label) for run in balanced_runs if run.label != REFERENCE]
+    rows += [row | {"suite": "staleness"} for row in analysis.summarise(balanced_runs, sorted(set(against)))]
+    rows += staleness.summarise(balanced)
     rows += transmission.summarise(
         series["transfers"], places, lambda workload, found: pairs_of_pipes(found, ceilings[workload])
     )
@@ -117,6 +133,7 @@ def load(roots: list[Path]) -> Dataset:
         series=series,
         titles={_title_key(b): _title(b) for b in bundles},
         workloads=_descriptions(bundles, "convergence"),
+        balanced=_descriptions(bundles, "staleness"),
         traffic=traffic,
         extents=extents,
         bundles=bundles,

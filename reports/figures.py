@@ -14,6 +14,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from reports import staleness
 from reports.dataset import AGAIN, Dataset
 from reports.transmission import figures as transmission
 
@@ -54,7 +55,7 @@ def all_figures(data: Dataset) -> dict[str, Figure]:
             figures[f"{workload}-curves"] = learning_curves(data, workload)
             figures[f"{workload}-threshold"] = time_to_threshold(data, workload)
             figures[f"{workload}-time"] = time_breakdown(data, workload)
-        figures |= transmission.figures(data)
+        figures |= staleness.figures(data) | transmission.figures(data)
     return figures
 
 

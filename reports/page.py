@@ -10,6 +10,7 @@ from typing import Any
 import jinja2
 import pandas as pd
 
+from reports import staleness
 from reports.dataset import AGAIN, REFERENCE, SAME_CODE, SYNCHRONOUS, Dataset
 from reports.tables import with_interval
 from reports.transmission import text as transmission
@@ -82,8 +83,9 @@ def write(data: Dataset, tables: dict[str, pd.DataFrame], out: Path) -> Path:
             if b.manifest.status != "completed"
         ],
         workloads=[_workload(data, tables, out, name) for name in sorted(data.workloads)]
+        + [_balance(data, tables, out, name) for name in sorted(data.balanced)]
         + [_traffic(data, tables, out, name) for name in sorted(data.traffic)],
-        trained=bool(data.workloads),
+        trained=bool(data.workloads or data.balanced),
         moved=bool(data.traffic),
         environments=_environments(data),
     )
@@ -108,6 +110,18 @@ def _workload(data: Dataset, tables: dict[str, pd.DataFrame], out: Path, name: s
     )
     parts = _parts(tables, out, name, kinds, TABLE_TEXTS, CAPTIONS)
     return {"title": w["title"], "text": text, "findings": [], "parts": parts, "deviations": _deviations(data, name)}
+
+
+def _balance(data: Dataset, tables: dict[str, pd.DataFrame], out: Path, name: str) -> dict[str, Any]:
+    w = data.balanced[name]
+    text = (
+        f"{w['env']} with {w['algo'].upper()}: {_algorithm(w)}; budget {w['budget_steps']:,} steps. The same training with the "
+        "balance of production and consumption on both sides, on one, and off."
+    )
+    parts = _parts(tables, out, f"{staleness.PREFIX}{name}", ("balance", "lag"), staleness.TABLE_TEXTS, staleness.CAPTIONS)
+    title = f"Staleness and balance: {w['title']}"
+    deviations = _deviations(data, name, staleness.SUITE)
+    return {"title": title, "text": text, "findings": staleness.findings(data, name), "parts": parts, "deviations": deviations}
 
 
 def _traffic(data: Dataset, tables: dict[str, pd.DataFrame], out: Path, name: str) -> dict[str, Any]:
@@ -153,6 +167,8 @@ def _algorithm(w: dict[str, Any]) -> str:
             f"{n} environment{'s' * (n > 1)}, {dqn['train_every_steps']} steps a round, then {dqn['updates']} updates of "
             f"{dqn['batch_size']} from a replay of {dqn['replay_capacity']:,}"
         )
+    if w["algo"] == "impala":
+        return f"{n} environments, {w['impala']['rollout_steps']} steps of each a round, one update"
     ppo = w["ppo"]
     return (
         f"{n} environments, {ppo['rollout_steps']} steps of each a round, minibatches of {ppo['minibatch_size']}, "
@@ -160,12 +176,13 @@ def _algorithm(w: dict[str, Any]) -> str:
     )
 
 
-def _deviations(data: Dataset, workload: str) -> list[dict[str, Any]]:
+def _deviations(data: Dataset, workload: str, suite: str = "convergence") -> list[dict[str, Any]]:
     found: dict[str, list[str]] = {}
     for b in data.bundles:
-        if b.manifest.workload == workload and not b.manifest.replica:
+        if (b.manifest.suite, b.manifest.workload) == (suite, workload) and not b.manifest.replica:
             found.setdefault(label_of(b), b.manifest.deviations)
-    return [{"system": data.titles[label], "lines": found[label]} for label in data.systems if label in found]
+    labels = data.systems if suite == "convergence" else sorted(found)
+    return [{"system": data.titles[label], "lines": found[label]} for label in labels if label in found]
 
 
 def _inline(svg: str, prefix: str) -> str:

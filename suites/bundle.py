@@ -77,6 +77,13 @@ class Counter(Event, frozen=True, tag="counter"):
     value: float
 
 
+class Histogram(Event, frozen=True, tag="histogram"):
+    """How many there were of each value."""
+
+    name: str
+    counts: dict[int, int]
+
+
 class Usage(Event, frozen=True, tag="usage"):
     """What the whole process tree had used by then."""
 
@@ -118,7 +125,7 @@ class Delays(Event, frozen=True, kw_only=True, tag="delays"):
     """0 to 100: the least, ..., the most."""
 
 
-AnyEvent = Phase | FirstStep | Episode | Snapshot | Process | Counter | Usage | Evaluation | Transfer | Delays
+AnyEvent = Phase | FirstStep | Episode | Snapshot | Process | Counter | Histogram | Usage | Evaluation | Transfer | Delays
 
 
 class Manifest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

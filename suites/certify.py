@@ -10,8 +10,10 @@ from typing import Any
 import msgspec
 
 from baselines import system as systems
+from baselines.workload import Workload
 from suites.bundle import CERTIFICATE, Certificate, scrub
 from suites.plan import Plan
+from tianji.config import convert
 
 LIMIT_S = 120.0
 
@@ -24,13 +26,18 @@ def certify(plan: Plan, out: Path) -> None:
     rows: list[dict[str, Any]] = []
     failures: dict[str, str] = {}
     with tempfile.TemporaryDirectory(prefix="tj-certify-") as folder:
-        files = []
-        for name, workload in plan.workloads.items():
-            file = Path(folder) / f"{name}.json"
-            file.write_bytes(msgspec.json.encode(workload))
-            files.append(str(file))
+        files: dict[str, tuple[Workload, str]] = {}
+        for name, data in plan.workloads.items():
+            workload = convert(data, Workload, f"workload {name}")
+            if workload.certified:
+                file = Path(folder) / f"{name}.json"
+                file.write_bytes(msgspec.json.encode(data))
+                files[name] = workload, str(file)
         for name in plan.systems:
-            arguments = [part for file in files for part in ("--workload", file)]
+            able = [file for workload, file in files.values() if systems.get(name).unable(workload) is None]
+            if not able:
+                continue
+            arguments = [part for file in able for part in ("--workload", file)]
             command = [*systems.get(name).interpreter(), "-m", "baselines", "check", name, "--json", *arguments]
             try:
                 done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, check=False)

@@ -12,9 +12,13 @@ import msgspec
 
 from tianji import __version__
 from tianji.cli import DONE, FAILED, INTERRUPTED, OneLineParser, run
-from tianji.config import ConfigError, TrainConfig, assign, convert, read_toml
+from tianji.config import NETWORKS_OF, ConfigError, TrainConfig, assign, convert, read_toml
 
-ALGORITHMS = ("ppo", "dqn")
+ALGORITHMS = ("ppo", "dqn", "impala")
+NAMED = (
+    "env", "algo", "actors", "envs_per_actor", "groups", "world", "seed", "stop_return", "stop_steps", "stop_seconds", "device"
+)  # fmt: skip
+"""Settings with options of their own."""
 ENVIRONMENTS = 8
 """Environments over all actors, unless told otherwise."""
 
@@ -31,8 +35,9 @@ def parser() -> OneLineParser:
     train.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE", help="one setting, e.g. ppo.learning_rate=1e-3"
     )
-    train.add_argument("--actors", type=int, metavar="N", help="actor processes")
+    train.add_argument("--actors", type=int, metavar="N", help="actor processes of each group")
     train.add_argument("--envs-per-actor", type=int, metavar="M")
+    train.add_argument("--groups", type=int, metavar="G", help="learners with actors of their own each, averaged by a Root")
     train.add_argument("--world", metavar="real|lockstep", help="real processes, or all roles in one, repeatable bit for bit")
     train.add_argument("--seed", type=int, metavar="S")
     train.add_argument("--stop-return", type=float, metavar="R", help="mean return of the last 100 episodes to stop at")
@@ -53,20 +58,21 @@ def parser() -> OneLineParser:
 def settings(options: Any) -> TrainConfig:
     """Defaults, then the file, then the named options, then `--set`: later ones win."""
     data: dict[str, Any] = read_toml(options.config) if options.config else {}
-    names = ("env", "algo", "actors", "envs_per_actor", "world", "seed", "stop_return", "stop_steps", "stop_seconds", "device")
-    for name in names:
+    for name in NAMED:
         if getattr(options, name) is not None:
             data[name] = getattr(options, name)
     for assignment in options.set:
         assign(data, assignment)
     if "env" not in data:
         raise ConfigError("train: --env is missing; name a Gymnasium environment, for instance CartPole-v1")
-    if data.get("algo") == "dqn":
+    algo = data.get("algo", "ppo")
+    if algo == "dqn":
         data.setdefault("actors", 1)
         data.setdefault("envs_per_actor", 1)
-        # One fragment under way while the learner trains on another.
-        data.setdefault("chunk_slots", 2)
-        data.setdefault("network", {"kind": "mlp-q", "hidden": [256, 256], "activation": "relu"})
+    # An unknown algorithm is reported when everything is checked.
+    kinds = NETWORKS_OF.get(algo, NETWORKS_OF["ppo"])
+    images = isinstance(data["env"], str) and data["env"].startswith("ALE/")
+    data.setdefault("network", {"kind": next(kind for kind in kinds if kind.startswith("nature") == images)})
     if "actors" not in data:
         data["actors"] = max(1, min(len(os.sched_getaffinity(0)), ENVIRONMENTS))
     if "envs_per_actor" not in data and isinstance(data["actors"], int) and data["actors"] > 0:
@@ -84,8 +90,8 @@ def train(options: Any) -> int:
     config = settings(options)
     out = _new_folder(options.out)
     print(
-        f"{config.algo} on {config.env}: {config.actors} actor{'s' * (config.actors > 1)} x {config.envs_per_actor} "
-        f"environments, seed {config.seed}",
+        f"{config.algo} on {config.env}: {_groups(config)}{config.actors} actor{'s' * (config.actors > 1)} x "
+        f"{config.envs_per_actor} environments, seed {config.seed}",
         flush=True,
     )
     try:
@@ -116,6 +122,10 @@ def train(options: Any) -> int:
     return INTERRUPTED if result.outcome == "interrupted" else DONE
 
 
+def _groups(config: TrainConfig) -> str:
+    return f"{config.groups} groups of " if config.groups > 1 else ""
+
+
 def _verdict(threshold: float, reached_s: float | None, steps: int | None, outcome: str) -> str:
     if reached_s is not None and steps is not None:
         return f"reached a mean of {threshold:g} over 100 episodes after {reached_s:.2f} s and {steps:,} steps"
@@ -131,12 +141,12 @@ def _new_folder(path: Path | None) -> Path | None:
 def evaluate(options: Any) -> int:
     """Play a stored policy and print its mean return."""
     from tianji.checkpoint import load_policy
-    from tianji.play import Player
+    from tianji.play import Player, games_of
 
     if options.episodes < 1:
         raise ConfigError(f"--episodes {options.episodes}: at least 1 is needed")
     policy = load_policy(options.policy)
-    player = Player(options.env, options.episodes)
+    player = Player(options.env, options.episodes, games_of(policy))
     try:
         seen = (player.describe.features, player.describe.actions)
         if seen != (policy.network.features, policy.network.actions):

@@ -10,7 +10,8 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
-from tianji.algorithms.networks import KINDS, FlatNetwork, Vector
+from tianji.algorithms import networks
+from tianji.algorithms.networks import KINDS, ActionValueNetwork, FlatNetwork, Vector
 from tianji.config import ConfigError
 
 
@@ -22,16 +23,22 @@ class Policy:
     weights: Vector
 
     def greedy(self, features: np.ndarray) -> np.ndarray:
-        """Best actions [N] for features [N, F]: the most probable, or of the highest value."""
+        """Best actions [N] for encoded observations [N, ...]: the most probable, or of the highest value."""
         return np.asarray(self.network.scores(self.network.views(self.weights), features).argmax(axis=1))
 
 
 def save_policy(path: Path, policy: Policy, **metadata: str) -> None:
     """Write a policy; `metadata` is kept as text."""
     network = policy.network
-    description = {"features": network.features, "hidden": network.hidden, "actions": network.actions}
+    description = {
+        "features": network.features,
+        "hidden": network.hidden,
+        "actions": network.actions,
+        "dueling": isinstance(network, ActionValueNetwork) and network.dueling,
+    }
     save_file(
-        network.named_tensors(policy.weights),
+        # Where a tensor is not contiguous, safetensors writes what lies between its elements.
+        {name: np.ascontiguousarray(tensor) for name, tensor in network.named_tensors(policy.weights).items()},
         path,
         metadata={"network": network.name, "description": json.dumps(description), **metadata},
     )
@@ -53,12 +60,16 @@ def load_policy(path: Path) -> Policy:
         raise ConfigError(f"{path}: no such file") from None
     except (SafetensorError, OSError) as error:
         raise ConfigError(f"{path}: not a safetensors file: {error}") from None
-    kind = KINDS.get(metadata.get("network", ""))
-    if kind is None:
+    kind = metadata.get("network", "")
+    if kind not in KINDS:
         raise ConfigError(f"{path}: holds network {metadata.get('network')!r}; known: {', '.join(KINDS)}")
     try:
         description = json.loads(metadata["description"])
-        network = kind(int(description["features"]), tuple(description["hidden"]), int(description["actions"]))
+        seen = description["features"]
+        features = tuple(map(int, seen)) if isinstance(seen, list) else int(seen)
+        hidden, actions = tuple(map(int, description["hidden"])), int(description["actions"])
+        # Files of versions before dueling networks do not say that theirs is none.
+        network = networks.make(kind, features, hidden, actions, dueling=bool(description.get("dueling", False)))
         return Policy(network, network.flatten(tensors))
-    except (KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError, ConfigError) as error:
         raise ConfigError(f"{path}: damaged policy: {error}") from None

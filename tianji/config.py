@@ -9,7 +9,7 @@ import difflib
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar, get_args
+from typing import Annotated, Any, Literal, TypeVar, cast, get_args
 
 import msgspec
 from msgspec import Meta, Struct
@@ -32,19 +32,70 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class NetworkConfig(Settings):
-    """Multilayer perceptrons.
+    """A network, by its kind.
 
-    `mlp-separate` is a policy and a value with tanh that share nothing (PPO); `mlp-q` is action values with ReLU (DQN).
+    ======================  =====================================================================  ==================
+    kind                    what it is                                                             hidden, by default
+    ======================  =====================================================================  ==================
+    `mlp-separate`          a policy and a value with tanh that share nothing                      (64, 64)
+    `mlp-shared`            a policy and a value as two heads on one trunk with tanh               (64, 64)
+    `mlp-q`                 action values with ReLU                                                (256, 256)
+    `nature-shared`         a policy and a value as two heads on the convolutions of Mnih et al.   (512,)
+                            (2015) and `hidden` dense layers, all with ReLU
+    `nature-q`              action values on the same                                              (512,)
+    ======================  =====================================================================  ==================
     """
 
-    kind: Literal["mlp-separate", "mlp-q"] = "mlp-separate"
-    hidden: tuple[Positive, ...] = (64, 64)
-    activation: Literal["tanh", "relu"] = "tanh"
+    kind: Literal["mlp-separate", "mlp-shared", "mlp-q", "nature-shared", "nature-q"] = "mlp-separate"
+    # Left out, these two are filled in by the kind: a settings object in use always holds values.
+    hidden: tuple[Positive, ...] = cast(Any, None)
+    activation: Literal["tanh", "relu"] = cast(Any, None)
+    dueling: bool = False
+    """Action values from streams of their own for the state's value and the actions' advantages (Wang et al., 2016, arXiv
+    1511.06581, equation 9); each has a last hidden layer of its own."""
 
     def __post_init__(self) -> None:
-        wanted = {"mlp-separate": "tanh", "mlp-q": "relu"}[self.kind]
-        if self.activation != wanted:
-            raise ValueError(f"network {self.kind} has activation {wanted!r}, not {self.activation!r}")
+        hidden, activation = _NETWORK_DEFAULTS[self.kind]
+        for name, default in (("hidden", hidden), ("activation", activation)):
+            if getattr(self, name) is None:
+                msgspec.structs.force_setattr(self, name, default)
+        if self.activation != activation:
+            raise ValueError(f"network {self.kind} has activation {activation!r}, not {self.activation!r}")
+        if self.dueling and not self.kind.endswith("-q"):
+            raise ValueError(f"network {self.kind} has no action values: dueling is for mlp-q and nature-q")
+        if self.dueling and not self.hidden:
+            raise ValueError("dueling streams have a hidden layer of their own: give `hidden` at least one")
+
+
+_NETWORK_DEFAULTS = {
+    "mlp-separate": ((64, 64), "tanh"),
+    "mlp-shared": ((64, 64), "tanh"),
+    "mlp-q": ((256, 256), "relu"),
+    "nature-shared": ((512,), "relu"),
+    "nature-q": ((512,), "relu"),
+}
+
+
+class AtariConfig(Settings):
+    """How Atari 2600 games (environments named `ALE/...`) are played; other environments have no use for it.
+
+    The wrappers of Mnih et al. (2015), as OpenAI Baselines fixed them. Sticky actions are off.
+    """
+
+    screen: Literal[84, 42] = 84
+    """Side of the grey square that a frame is scaled to, in pixels."""
+    stack: Annotated[int, Meta(ge=1, le=16)] = 4
+    """Frames that a network sees at a time."""
+    frame_skip: Positive = 4
+    """Frames of the game for which an action is repeated: one step of the environment. The last two are pooled."""
+    noop_max: Count = 30
+    """A game begins after 1 to so many no-ops; 0 turns them off."""
+    episodic_life: bool = True
+    """A lost life ends an episode for the learner, while the game goes on. Evaluation plays whole games."""
+    fire_reset: bool = True
+    """An episode begins with FIRE, in games that have it: some wait for it."""
+    clip_rewards: bool = True
+    """The learner sees the sign of rewards. Returns are reported, and evaluated, unclipped."""
 
 
 class PPOConfig(Settings):
@@ -68,8 +119,33 @@ class PPOConfig(Settings):
     """Subtract the mean and divide by the (population) standard deviation of each minibatch."""
 
 
+class IMPALAConfig(Settings):
+    """Importance-weighted actor-learners (Espeholt et al., 2018, arXiv 1802.01561): one optimizer step a round."""
+
+    rollout_steps: Positive = 20
+    """Steps of each environment in one update round (T)."""
+    learning_rate: PositiveFloat = 2e-3
+    learning_rate_schedule: Literal["constant", "linear"] = "constant"
+    """`linear` falls to zero at `horizon_steps` environment steps, summed over actors."""
+    gamma: Fraction = 0.99
+    rho_clip: PositiveFloat = 1.0
+    """Bound of the importance weights of temporal differences: which policy's value is learnt (rho-bar)."""
+    c_clip: PositiveFloat = 1.0
+    """Bound of the importance weights by which a difference reaches back: how fast it is learnt (c-bar)."""
+    vtrace_lambda: Fraction = 1.0
+    value_coefficient: NonNegativeFloat = 0.5
+    """Of the mean squared error."""
+    entropy_coefficient: NonNegativeFloat = 0.01
+    max_grad_norm: PositiveFloat = 40.0
+    adam_epsilon: PositiveFloat = 0.01
+    """Large, as the paper's for RMSProp is: where gradients are small, steps are too, and a policy that is good stays so."""
+
+
 class DQNConfig(Settings):
     """Deep Q-learning (Mnih et al., 2015) with uniform replay, a hard target copy and Huber loss."""
+
+    double: bool = False
+    """The network chooses the action by which its target network values the next observation (van Hasselt et al., 2016)."""
 
     train_every_steps: Positive = 256
     """Environment steps, summed over actors, between two rounds of updates."""
@@ -93,34 +169,64 @@ class DQNConfig(Settings):
     adam_epsilon: PositiveFloat = 1e-8
 
 
-NETWORK_OF = {"ppo": "mlp-separate", "dqn": "mlp-q"}
-"""The kind of network that each algorithm trains."""
+NETWORKS_OF = {
+    "ppo": ("mlp-separate", "mlp-shared", "nature-shared"),
+    "impala": ("mlp-separate", "mlp-shared", "nature-shared"),
+    "dqn": ("mlp-q", "nature-q"),
+}
+"""The kinds of network that each algorithm can train."""
 
 
 class TrainConfig(Settings):
     """One training run of TianJi, complete."""
 
     env: str
-    algo: Literal["ppo", "dqn"] = "ppo"
+    algo: Literal["ppo", "dqn", "impala"] = "ppo"
     seed: Count = 0
+    groups: Positive = 1
+    """Learners with a buffer and actors of their own each; a Root averages their models."""
     actors: Positive = 2
+    """Of each group."""
     envs_per_actor: Positive = 4
     buffer: bool = True
     """False joins the actors to the learner directly: the plain synchronous system that the suite compares with."""
+    batch_chunks: Positive | None = None
+    """Chunks that a buffer gathers before it passes them on. None: a round's on strict PPO, which needs them all; else 1."""
     chunk_slots: Positive = 4
-    """Shared-memory slots of each actor: the most chunks it can have in flight. Off policy this is the bound on how far
-    sampling may run ahead of training; 1 makes each wait for the other."""
+    """Shared-memory slots of each actor: the most chunks it can have in flight. How many of them are in use, the balance
+    decides."""
+    send_steps: Positive | None = None
+    """Steps of each environment in one chunk. None: as many as make a round with one chunk of every actor. DQN only."""
+    discipline: Literal["strict", "relaxed"] = "strict"
+    """PPO only. `strict`: a round is trained on by the policy that made it, and nobody samples meanwhile. `relaxed`: actors
+    sample on, within the lag bound, and what is stale is corrected for."""
+    balance: Literal["two-sided", "one-sided", "off"] = "two-sided"
+    """Who waits for whom, off policy and on relaxed PPO. `two-sided`: the learner for samples, and actors for the learner;
+    `one-sided`: actors wait only for memory; `off`: with a replay, the learner waits for nothing either."""
+    lag_bound: Count | Literal["auto", "none"] = "auto"
+    """How many versions a chunk's policy may be behind the learner's. `auto`: 0 on strict PPO, 1 round on relaxed PPO, 8
+    on IMPALA, none on DQN and where the balance is off."""
+    beyond_bound: Literal["evict", "correct"] = "evict"
+    """What becomes of a chunk beyond the bound, on relaxed PPO and IMPALA: dropped, or trained on with its importance weights
+    truncated as all others have them; counted either way."""
+    root: bool = False
+    """Puts a Root between a learner and its actors even where there is one group only."""
+    fusion_rounds: Positive = 1
+    """Rounds of updates between two pushes of a group's model to the Root."""
     channel: Literal["shm", "ipc"] = "shm"
     """How chunks and weights move on one host: in shared memory, or inside ZeroMQ messages."""
     network: NetworkConfig = NetworkConfig()
     ppo: PPOConfig = PPOConfig()
     dqn: DQNConfig = DQNConfig()
+    impala: IMPALAConfig = IMPALAConfig()
+    atari: AtariConfig = AtariConfig()
     device: Literal["cpu", "cuda"] = "cpu"
     kernel: Literal["auto", "numpy", "torch"] = "auto"
     """Who computes updates: hand-derived NumPy gradients (fastest on a CPU) or torch autograd (any device)."""
     horizon_steps: Positive = 1_000_000
     """What schedules count towards, in environment steps summed over actors."""
     stop_steps: Positive = 1_000_000
+    """Environment steps, summed over actors; each group has an equal share."""
     stop_seconds: PositiveFloat | None = None
     stop_return: float | None = None
     """Stop when the mean return of the last 100 finished episodes reaches this."""
@@ -130,38 +236,98 @@ class TrainConfig(Settings):
     def __post_init__(self) -> None:
         if self.kernel == "numpy" and self.device == "cuda":
             raise ValueError("kernel 'numpy' runs on the cpu only; use kernel 'torch' with device 'cuda'")
-        if self.network.kind != NETWORK_OF[self.algo]:
-            raise ValueError(f"algo {self.algo} trains a network of kind {NETWORK_OF[self.algo]!r}, not {self.network.kind!r}")
-        if self.algo == "dqn" and self.dqn.train_every_steps % self.environments:
+        if self.network.kind not in NETWORKS_OF[self.algo]:
+            known = " or ".join(repr(kind) for kind in NETWORKS_OF[self.algo])
+            raise ValueError(f"algo {self.algo} trains a network of kind {known}, not {self.network.kind!r}")
+        for name, wanted in (("discipline", "ppo"), ("send_steps", "dqn")):
+            if getattr(self, name) not in (None, "strict") and self.algo != wanted:
+                raise ValueError(f"{name} is for algo {wanted}, not {self.algo}")
+        if self.beyond_bound == "correct" and (self.algo == "dqn" or self.on_policy):
+            raise ValueError("beyond_bound 'correct' is for relaxed ppo and impala: nothing else corrects")
+        if self.algo == "dqn":
+            self._check_chunks_of_dqn()
+        if self.round_steps * self.groups > self.stop_steps:
             raise ValueError(
-                f"dqn.train_every_steps {self.dqn.train_every_steps} must be a multiple of the {self.environments} environments"
+                f"stop_steps {self.stop_steps} is less than one update round of {self.round_steps * self.groups} steps; "
+                "raise it"
             )
-        if self.round_steps > self.stop_steps:
+
+    def _check_chunks_of_dqn(self) -> None:
+        together = self.actors * self.envs_per_actor
+        every, capacity = self.dqn.train_every_steps, self.dqn.replay_capacity
+        if capacity < 2 * self.fragment_steps * together:
             raise ValueError(
-                f"stop_steps {self.stop_steps} is less than one update round of {self.round_steps} steps; raise it"
+                f"dqn.replay_capacity {capacity} holds less than two chunks of each of {together} environments; raise it to "
+                f"{2 * self.fragment_steps * together} or more"
+            )
+        if every % together:
+            raise ValueError(f"dqn.train_every_steps {every} must be a multiple of the {together} environments of a group")
+        if every % (self.fragment_steps * self.envs_per_actor):
+            raise ValueError(
+                f"dqn.train_every_steps {every} must be a multiple of a chunk's {self.fragment_steps * self.envs_per_actor} "
+                "steps (send_steps x envs_per_actor)"
             )
 
     @property
     def environments(self) -> int:
         """Environments over all actors."""
-        return self.actors * self.envs_per_actor
+        return self.groups * self.actors * self.envs_per_actor
+
+    @property
+    def chunk_samples(self) -> int:
+        """Environment steps of one chunk."""
+        return self.fragment_steps * self.envs_per_actor
+
+    @property
+    def round_chunks(self) -> int:
+        """Chunks of one update round of a group: one of each actor, or as many as it takes."""
+        if self.algo == "dqn":
+            return self.dqn.train_every_steps // self.chunk_samples
+        return self.actors
 
     @property
     def round_steps(self) -> int:
-        """Environment steps of one update round, over all actors."""
-        return self.environments * self.fragment_steps
+        """Environment steps of one update round of a group."""
+        return self.round_chunks * self.chunk_samples
 
     @property
     def fragment_steps(self) -> int:
         """Steps of each environment in one chunk (T)."""
         if self.algo == "dqn":
-            return max(1, self.dqn.train_every_steps // self.environments)
-        return self.ppo.rollout_steps
+            return self.send_steps or max(1, self.dqn.train_every_steps // (self.actors * self.envs_per_actor))
+        return self.ppo.rollout_steps if self.algo == "ppo" else self.impala.rollout_steps
 
     @property
     def on_policy(self) -> bool:
         """Whether a fragment may only be trained on by the version that produced it."""
-        return self.algo == "ppo"
+        return self.algo == "ppo" and self.discipline == "strict"
+
+    @property
+    def round_updates(self) -> int:
+        """Optimizer steps of one round."""
+        if self.algo == "dqn":
+            return self.dqn.updates
+        if self.algo == "ppo":
+            return self.ppo.epochs * -(-self.round_steps // self.ppo.minibatch_size)
+        return 1
+
+    @property
+    def reuse(self) -> float:
+        """Rows that a round trains on for each of its environment steps: the target of consumption over production."""
+        if self.algo == "dqn":
+            return self.dqn.updates * self.dqn.batch_size / self.round_steps
+        return float(self.ppo.epochs) if self.algo == "ppo" else 1.0
+
+    @property
+    def lag_limit(self) -> int | None:
+        """`lag_bound` in versions; None where there is none."""
+        if isinstance(self.lag_bound, int):
+            return self.lag_bound
+        if self.on_policy:
+            return 0
+        if self.lag_bound == "none" or self.balance == "off" or self.algo == "dqn":
+            return None
+        return {"ppo": 1, "impala": 8}[self.algo] * self.round_updates
 
 
 def convert(data: Mapping[str, Any], kind: type[T], where: str) -> T:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +12,12 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from numpy.typing import NDArray
 
-from tianji.config import ConfigError
+from tianji import atari
+from tianji.config import AtariConfig, ConfigError
+
+SMALLEST_IMAGE = 36
+"""Side in pixels of the smallest image that the networks' three convolutions leave something of."""
+ATARI = AtariConfig()
 
 
 @dataclass(frozen=True)
@@ -24,30 +30,89 @@ class EnvDescription:
     classes: int
     """Values of a Discrete observation; 0 for a Box."""
     actions: int
+    stack: int = 1
+    """Successive observations (frames) that a network sees at a time."""
 
     @property
-    def features(self) -> int:
-        """Length of the vector that a network sees."""
-        return self.classes or int(np.prod(self.observation_shape))
+    def image(self) -> bool:
+        """Whether an observation is a grey image, in bytes, that is large enough for convolutions."""
+        shape = self.observation_shape
+        return self.observation_dtype == "|u1" and len(shape) == 2 and min(shape) >= SMALLEST_IMAGE
 
-    def encode(self, observation: NDArray[Any]) -> NDArray[np.float32]:
-        """Turn observations [N, ...] into features [N, F], float32.
+    @property
+    def features(self) -> int | tuple[int, ...]:
+        """What a network sees: the length of a vector, or the shape (frames, height, width) of an image."""
+        if self.image:
+            return (self.stack, *self.observation_shape)
+        return self.classes or self.stack * math.prod(self.observation_shape)
 
-        A Box is flattened, uint8 scaled to 0..1; a Discrete observation becomes a one-hot row.
+    def encode(self, observation: NDArray[Any]) -> NDArray[Any]:
+        """Turn observations [N, ...], or stacks of them [N, S, ...], into what networks take.
+
+        Images stay what they are, bytes [N, S, height, width]: a network scales them itself. Everything else becomes
+        features [N, F], float32: another Box is flattened, uint8 scaled to 0..1; a Discrete observation becomes a
+        one-hot row.
         """
         n = observation.shape[0]
+        if self.image:
+            return observation.reshape(n, self.stack, *self.observation_shape)
         if self.classes:
             one_hot: NDArray[np.float32] = np.eye(self.classes, dtype=np.float32)[observation]
             return one_hot
-        flat = observation.reshape(n, -1)
+        flat = observation.reshape(n, math.prod(observation.shape[1:]))
         if flat.dtype == np.uint8:
             scaled: NDArray[np.float32] = flat.astype(np.float32) / np.float32(255)
             return scaled
         return flat.astype(np.float32, copy=False)
 
 
-def describe(env_id: str) -> EnvDescription:
+class Stacks:
+    """The last S observations of each of B environments, as a policy that sees S at a time sees them.
+
+    Parameters
+    ----------
+    first : [B, ...]
+        each environment's first observation.
+    """
+
+    def __init__(self, first: NDArray[Any], stack: int) -> None:
+        self.stack = stack
+        self.age = np.zeros(len(first), np.int64)
+        """Observations before the latest that belong to its episode, up to S - 1."""
+        self._latest = first
+        if stack > 1:
+            self._frames = np.repeat(first[:, None], stack, axis=1)
+
+    @property
+    def seen(self) -> NDArray[Any]:
+        """[B, S, ...], oldest first; [B, ...] where S is 1. Until an episode has S, its first stands for those before."""
+        return self._frames if self.stack > 1 else self._latest
+
+    def push(self, latest: NDArray[Any], begun: NDArray[np.bool_] | None = None) -> None:
+        """Take in an observation of each, some of which begin episodes."""
+        self._latest = latest
+        if self.stack == 1:
+            return
+        self._frames[:, :-1] = self._frames[:, 1:]
+        self._frames[:, -1] = latest
+        np.minimum(self.age + 1, self.stack - 1, out=self.age)
+        if begun is not None and begun.any():
+            self._frames[begun] = latest[begun][:, None]
+            self.age[begun] = 0
+
+
+def make(env_id: str, games: AtariConfig = ATARI) -> gym.Env:
+    """One environment, without the checks that are for people who write environments."""
+    return atari.make(env_id, games) if atari.is_atari(env_id) else gym.make(env_id, disable_env_checker=True)
+
+
+def describe(env_id: str, games: AtariConfig = ATARI) -> EnvDescription:
     """Make the environment once and read its spaces.
+
+    Parameters
+    ----------
+    games
+        how it is played, if it is an Atari game.
 
     Raises
     ------
@@ -56,7 +121,7 @@ def describe(env_id: str) -> EnvDescription:
         observations must be Box or Discrete, actions Discrete.
     """
     try:
-        env = gym.make(env_id)
+        env = atari.make(env_id, games) if atari.is_atari(env_id) else gym.make(env_id)
     except (gym.error.Error, ModuleNotFoundError, AttributeError, ValueError) as error:
         raise ConfigError(_unknown(env_id, error)) from None
     try:
@@ -69,8 +134,9 @@ def describe(env_id: str) -> EnvDescription:
         raise ConfigError(
             f"environment {env_id}: its actions start at {action.start}; only Discrete actions from 0 are supported"
         )
+    stack = games.stack if atari.is_atari(env_id) else 1
     if isinstance(observation, gym.spaces.Box):
-        return EnvDescription(env_id, observation.shape, observation.dtype.str, 0, int(action.n))
+        return EnvDescription(env_id, observation.shape, observation.dtype.str, 0, int(action.n), stack)
     if isinstance(observation, gym.spaces.Discrete) and observation.start == 0:
         return EnvDescription(env_id, (), "<i8", int(observation.n), int(action.n))
     raise ConfigError(f"environment {env_id}: its observations are {observation}; only Box and Discrete (from 0) are supported")
@@ -82,15 +148,14 @@ def _unknown(env_id: str, error: Exception) -> str:
     return f"environment {env_id}: {' '.join(str(error).split())}; {hint}"
 
 
-def make_vector(env_id: str, environments: int) -> SyncVectorEnv:
+def make_vector(env_id: str, environments: int, games: AtariConfig = ATARI) -> SyncVectorEnv:
     """Environments stepped together in this process.
 
     An episode that ends is reset in the same call, its last observation in `info["final_obs"]`: every row that `step`
-    returns is then a real transition, and T calls give exactly T x B of them. Actions need no wrapper's checks, which
-    are for people who write environments.
+    returns is then a real transition, and T calls give exactly T x B of them.
     """
     return SyncVectorEnv(
-        [lambda: gym.make(env_id, disable_env_checker=True)] * environments,
+        [lambda: make(env_id, games)] * environments,
         autoreset_mode=AutoresetMode.SAME_STEP,
         copy=False,
     )

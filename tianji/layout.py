@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -97,12 +97,17 @@ def rollout_layout(
     *,
     behaviour: bool,
     assessed: bool = False,
+    stack: int = 1,
 ) -> ChunkLayout:
     """Layout of T x B transitions of one producer.
 
     Field `observation` has T + 1 rows: row t + 1 is the next observation of step t unless the episode ended there, so
     next observations are not sent twice. Where an episode was cut short (truncated) its last observation, which a
     learner bootstraps from, stands in `final_observation`, in order of (step, environment).
+
+    Where a policy sees a stack of S frames, a chunk holds frames all the same, each once: S - 1 rows of history come
+    before the T + 1, and field `age` says how many of them belong to the episode of the first observation (the rest mean
+    nothing). `stacked` rebuilds what the policy saw.
 
     Parameters
     ----------
@@ -114,18 +119,67 @@ def rollout_layout(
         whether the log-probability of each action under the behaviour policy is kept (PPO).
     assessed
         whether the producer computes advantages and value targets itself.
+    stack
+        S.
     """
     t, b = steps, environments
     fields = [
-        Field("observation", observation_dtype, (t + 1, b, *observation_shape)),
+        Field("observation", observation_dtype, (t + stack, b, *observation_shape)),
         Field("action", "<i8", (t, b)),
         Field("reward", "<f4", (t, b)),
         Field("terminated", "|b1", (t, b)),
         Field("truncated", "|b1", (t, b)),
     ]
+    if stack > 1:
+        fields.append(Field("age", "|u1", (b,)))
     if behaviour:
         fields.append(Field("log_probability", "<f4", (t, b)))
     if assessed:
         fields += [Field("advantage", "<f4", (t, b)), Field("value_target", "<f4", (t, b))]
     fields.append(Field("final_observation", observation_dtype, (t * b, *observation_shape)))
     return ChunkLayout(fields)
+
+
+def ages(ended: NDArray[np.bool_], first: NDArray[Any], stack: int) -> NDArray[np.int64]:
+    """How many rows before each of T + 1 observations belong to its episode, up to S - 1, [T + 1, B].
+
+    Parameters
+    ----------
+    ended : [T, B]
+        whether the step from one observation to the next ended an episode.
+    first : [B]
+        the first observation's.
+    stack
+        S.
+    """
+    row = np.arange(len(ended) + 1)[:, None]
+    begun = np.empty((len(ended) + 1, ended.shape[1]), np.int64)
+    """The row at which the latest episode began, which may lie before the chunk."""
+    begun[0] = -first.astype(np.int64)
+    begun[1:] = np.where(ended, row[1:], -stack)
+    np.maximum.accumulate(begun, axis=0, out=begun)
+    age: NDArray[np.int64] = np.minimum(row - begun, stack - 1)
+    return age
+
+
+def stacked(chunk: Mapping[str, NDArray[Any]], stack: int) -> tuple[NDArray[Any], NDArray[Any]]:
+    """What a policy that sees S frames at a time saw in a chunk, and the last observations of its truncated episodes.
+
+    A stack holds the oldest frame first. At an episode's start there are fewer than S: its first frame stands for those
+    before it.
+
+    Returns
+    -------
+    observations, final observations
+        [T + 1, B, S, ...] and [number truncated, S, ...]; without the axis of S, and without a copy, where S is 1.
+    """
+    frames, finals = chunk["observation"], chunk["final_observation"][: np.count_nonzero(chunk["truncated"])]
+    if stack == 1:
+        return frames, finals
+    age = ages(chunk["terminated"] | chunk["truncated"], chunk["age"], stack)
+    back = np.minimum(np.arange(stack - 1, -1, -1), age[:, :, None])
+    row = np.arange(len(age))[:, None, None] + (stack - 1)
+    stacks = frames[row - back, np.arange(age.shape[1])[:, None]]
+    # One step on, a stack has lost its oldest frame and gained the final one.
+    ends = np.concatenate([stacks[:-1][chunk["truncated"]][:, 1:], finals[:, None]], axis=1)
+    return stacks, ends

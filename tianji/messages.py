@@ -13,7 +13,7 @@ from msgspec import Meta, Struct
 
 from tianji.config import Count
 
-PROTOCOL = 2
+PROTOCOL = 3
 """Grows when the meaning of a message changes; peers of different protocols refuse each other at the first hello."""
 
 
@@ -42,6 +42,8 @@ class ChunkHeader(Struct, frozen=True, array_like=True, gc=False):
     ragged_rows: Count
     size_bytes: Count
     slot: SlotRef
+    took_ns: Count = 0
+    """From the producer's decision to begin until the slot was full."""
 
 
 class Batch(Struct, frozen=True, array_like=True, tag=0):
@@ -192,7 +194,7 @@ class Snapshot(Struct, frozen=True, array_like=True, tag=13):
 
 
 class Done(Struct, frozen=True, array_like=True, tag=14):
-    """The learner has reached its budget."""
+    """A learner has reached its budget."""
 
     reason: str
 
@@ -206,6 +208,8 @@ class Report(Struct, frozen=True, array_like=True, tag=15):
     wait_s: dict[str, float]
     cpu_s: float
     peak_rss_bytes: int
+    histograms: dict[str, dict[int, int]] = {}
+    """Distributions of whole numbers, as how many there were of each value."""
 
 
 class Failed(Struct, frozen=True, array_like=True, tag=16):

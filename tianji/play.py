@@ -1,25 +1,45 @@
-"""Plays a policy greedily: seeded episodes, one in each of N environments stepped together."""
+"""Plays a policy greedily: seeded episodes, one in each of N environments stepped together.
+
+Atari games are played whole, however many lives that takes, and their returns are the score.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-import gymnasium as gym
+import msgspec
 import numpy as np
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
+from tianji import atari
 from tianji.checkpoint import Policy
-from tianji.envs import describe
+from tianji.config import AtariConfig
+from tianji.envs import ATARI, Stacks, describe, make
+
+
+def games_of(policy: Policy) -> AtariConfig:
+    """How Atari games are played for this policy: with the frames that its network sees."""
+    match policy.network.features:
+        case (frames, (84 | 42) as side, _):
+            return msgspec.structs.replace(ATARI, stack=frames, screen=side)
+    return ATARI
 
 
 class Player:
-    """Environments for repeated evaluations of policies on the same episodes."""
+    """Environments for repeated evaluations of policies on the same episodes.
 
-    def __init__(self, env_id: str, episodes: int) -> None:
-        self.describe = describe(env_id)
+    Parameters
+    ----------
+    games
+        how Atari games are played (but for lives and clipping of rewards; see the module's text).
+    """
+
+    def __init__(self, env_id: str, episodes: int, games: AtariConfig = ATARI) -> None:
+        games = atari.whole_games(games)
+        self.describe = describe(env_id, games)
         self.episodes = episodes
         self._envs = SyncVectorEnv(
-            [lambda: gym.make(env_id, disable_env_checker=True)] * episodes,
+            [lambda: make(env_id, games)] * episodes,
             autoreset_mode=AutoresetMode.DISABLED,
             copy=False,
         )
@@ -31,9 +51,10 @@ class Player:
         observation = self._envs.reset(seed=list(seeds))[0]
         returns = np.zeros(self.episodes)
         live = np.arange(self.episodes)
+        stacks = Stacks(observation, self.describe.stack)
         # Only running episodes are stepped, each environment on its own: a vector step would go on past their ends.
         while len(live):
-            actions = policy.greedy(self.describe.encode(observation[live]))
+            actions = policy.greedy(self.describe.encode(stacks.seen[live]))
             running = []
             for i, action in zip(live, actions, strict=True):
                 observation[i], reward, terminated, truncated, _ = self._envs.envs[i].step(action)
@@ -41,6 +62,7 @@ class Player:
                 if not (terminated or truncated):
                     running.append(i)
             live = np.array(running, np.int64)
+            stacks.push(observation)
         return returns
 
     def close(self) -> None:

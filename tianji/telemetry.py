@@ -5,7 +5,7 @@ from __future__ import annotations
 import resource
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from tianji.messages import FromRole, Report
 
@@ -23,7 +23,9 @@ class Account:
         self.busy_ns: defaultdict[str, int] = defaultdict(int)
         self.wait_ns: defaultdict[str, int] = defaultdict(int)
 
-    def report(self, role: str, counters: dict[str, float]) -> Report:
+    def report(
+        self, role: str, counters: dict[str, float], histograms: Mapping[str, Mapping[int, int]] | None = None
+    ) -> Report:
         """The closing account, with the process's own CPU time and peak memory."""
         usage = resource.getrusage(resource.RUSAGE_SELF)
         return Report(
@@ -33,4 +35,5 @@ class Account:
             {cause: ns / 1e9 for cause, ns in self.wait_ns.items()},
             time.process_time(),
             usage.ru_maxrss * 1024,
+            {name: dict(counts) for name, counts in (histograms or {}).items()},
         )

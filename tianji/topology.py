@@ -1,7 +1,8 @@
 """From a configuration to roles and the edges that join them.
 
-One group: its actors push chunks to the buffer, the buffer pushes batches to the learner, the learner pushes weights
-to the actors. Without a buffer the actors push to the learner themselves.
+A group: its actors push chunks to its buffer, the buffer pushes batches to its learner, the learner pushes weights to its
+actors. Without a buffer the actors push to the learner themselves. Where there is a Root, each learner pushes its model to
+it, and the Root pushes the mean to all learners.
 """
 
 from __future__ import annotations
@@ -11,12 +12,13 @@ from typing import Literal
 from msgspec import Struct
 
 from tianji.algorithms import networks
+from tianji.averaging import message_size
 from tianji.channel.base import EdgeSpec
 from tianji.config import TrainConfig
 from tianji.envs import EnvDescription
 from tianji.layout import ChunkLayout, rollout_layout
 
-Kind = Literal["learner", "buffer", "actor"]
+Kind = Literal["root", "learner", "buffer", "actor"]
 
 
 class RoleSpec(Struct, frozen=True):
@@ -24,6 +26,8 @@ class RoleSpec(Struct, frozen=True):
 
     kind: Kind
     index: int
+    """Of an actor within its group; 0 of the others."""
+    group: int
     name: str
 
 
@@ -31,25 +35,50 @@ class Topology(Struct, frozen=True):
     """Roles in the order in which they can be joined, and the addresses of the edges."""
 
     roles: tuple[RoleSpec, ...]
-    chunks_uri: str
-    """Actors to the buffer (or to the learner, where there is no buffer)."""
-    batches_uri: str
-    """Buffer to the learner."""
-    weights_uri: str
+    base_uri: str
+    """`shm://DIRECTORY`, `ipc://DIRECTORY` or `memory://NAME`."""
+
+    def chunks(self, group: int) -> str:
+        """Actors to their buffer (or to their learner, where there is no buffer)."""
+        return f"{self.base_uri}/chunks{group}"
+
+    def batches(self, group: int) -> str:
+        """A buffer to its learner."""
+        return f"{self.base_uri}/batches{group}"
+
+    def weights(self, group: int) -> str:
+        """A learner to its actors."""
+        return f"{self.base_uri}/weights{group}"
+
+    def model(self, group: int) -> str:
+        """A learner to the Root."""
+        return f"{self.base_uri}/model{group}"
 
     @property
-    def learner_port(self) -> str:
-        """The port at which chunks reach the learner."""
+    def mean(self) -> str:
+        """The Root to all learners."""
+        return f"{self.base_uri}/mean"
+
+    @property
+    def learner_port(self) -> Literal["batches", "chunks"]:
+        """The port at which chunks reach a learner."""
         return "batches" if any(role.kind == "buffer" for role in self.roles) else "chunks"
 
 
 def build(config: TrainConfig, base_uri: str) -> Topology:
-    """Lay out one group; `base_uri` is `shm://DIRECTORY`, `ipc://DIRECTORY` or `memory://NAME`."""
-    roles = [RoleSpec("learner", 0, "learner g0")]
-    if config.buffer:
-        roles.append(RoleSpec("buffer", 0, "buffer g0"))
-    roles += [RoleSpec("actor", i, f"actor g0.a{i}") for i in range(config.actors)]
-    return Topology(tuple(roles), f"{base_uri}/chunks", f"{base_uri}/batches", f"{base_uri}/weights")
+    """Lay out the groups and, where there is something to average, their Root."""
+    roles = [RoleSpec("root", 0, 0, "root")] if has_root(config) else []
+    for g in range(config.groups):
+        roles.append(RoleSpec("learner", 0, g, f"learner g{g}"))
+        if config.buffer:
+            roles.append(RoleSpec("buffer", 0, g, f"buffer g{g}"))
+        roles += [RoleSpec("actor", i, g, f"actor g{g}.a{i}") for i in range(config.actors)]
+    return Topology(tuple(roles), base_uri)
+
+
+def has_root(config: TrainConfig) -> bool:
+    """Whether there is a Root."""
+    return config.root or config.groups > 1
 
 
 def chunk_layout(config: TrainConfig, describe: EnvDescription, *, assessed: bool = False) -> ChunkLayout:
@@ -59,8 +88,9 @@ def chunk_layout(config: TrainConfig, describe: EnvDescription, *, assessed: boo
         config.envs_per_actor,
         describe.observation_shape,
         describe.observation_dtype,
-        behaviour=config.algo == "ppo",
+        behaviour=config.algo != "dqn",
         assessed=assessed,
+        stack=describe.stack,
     )
 
 
@@ -72,3 +102,8 @@ def chunk_edge(config: TrainConfig, describe: EnvDescription) -> EdgeSpec:
 def parameters(config: TrainConfig, describe: EnvDescription) -> int:
     """Length of the vector of weights."""
     return networks.build(config.network, describe.features, describe.actions).size
+
+
+def model_size(config: TrainConfig, describe: EnvDescription) -> int:
+    """Length of the vector that travels between a learner and the Root."""
+    return message_size(parameters(config, describe), config.groups)

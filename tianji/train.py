@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
@@ -34,9 +34,9 @@ class Result:
     outcome: Outcome
     """Which limit ended it."""
     steps: int
-    """Environment steps trained on."""
+    """Environment steps trained on, over all groups."""
     version: int
-    """Optimizer steps."""
+    """Optimizer steps, over all groups."""
     seconds: float
     """From the first environment step of any actor to the last snapshot (or to `stop_return`, reached while sampling)."""
     mean_return: float | None
@@ -70,6 +70,8 @@ class _Watch:
         self.last: Snapshot | None = None
         self.reports: list[Report] = []
         self.outcome: Outcome | None = None
+        self.done = 0
+        """Learners that have used up their share of the budget."""
 
     def __call__(self, message: FromRole) -> str | None:
         if self.listener is not None:
@@ -85,8 +87,10 @@ class _Watch:
             case Report():
                 self.reports.append(message)
             case Done():
-                self.outcome = self.outcome or "steps"
-                return "steps"
+                self.done += 1
+                if self.done == self.config.groups:
+                    self.outcome = self.outcome or "steps"
+                    return "steps"
         return None
 
     def _episodes(self, finished: list[tuple[int, float]]) -> str | None:
@@ -117,7 +121,7 @@ def train(config: TrainConfig, listener: Callable[[FromRole], None] | None = Non
     tianji.launch.local.RoleFailed
         when a role's process fails.
     """
-    description = describe(config.env)
+    description = describe(config.env, config.atari)
     _check_device(config)
     watch = _Watch(config, listener)
     try:
@@ -154,13 +158,16 @@ def _result(watch: _Watch, config: TrainConfig, description: EnvDescription) -> 
     network = networks.build(config.network, description.features, description.actions)
     last, first = watch.last, watch.first_step_ns
     weights = network.initialise(config.seed) if last is None else np.frombuffer(last.weights, "<f4").copy()
-    counters = {k: v for report in watch.reports if report.role.startswith("learner") for k, v in report.counters.items()}
+    counters: Counter[str] = Counter()
+    for report in watch.reports:
+        if report.role.startswith("learner"):
+            counters.update({name: int(report.counters[name]) for name in ("steps", "optimizer_steps")})
     return Result(
         config=config,
         describe=description,
         outcome=watch.outcome or "seconds",
-        steps=int(counters.get("steps", last.steps if last else 0)),
-        version=int(counters.get("optimizer_steps", last.version if last else 0)),
+        steps=counters.get("steps", last.steps if last else 0),
+        version=counters.get("optimizer_steps", last.version if last else 0),
         seconds=0.0 if first is None or last is None else max(0, last.at_ns - first, (watch.reached_ns or 0) - first) / 1e9,
         mean_return=float(np.mean(watch.returns)) if watch.returns else None,
         episodes=watch.episodes,

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from baselines.rllib import dqn, ppo, weights
 from baselines.system import Recorder, System, Task
+from baselines.workload import Workload
 from tianji.algorithms import networks
 from tianji.envs import describe
 
@@ -41,6 +42,9 @@ class RLlib(System):
     def available(self) -> str | None:
         missing = [name for name in ("ray", "torch") if importlib.util.find_spec(name) is None]
         return f"{' and '.join(missing)} not installed" if missing else None
+
+    def unable(self, workload: Workload) -> str | None:
+        return workload.beyond_common
 
     def deviations(self, task: Task) -> list[str]:
         own: list[str] = ALGORITHMS[task.workload.algo].DEVIATIONS

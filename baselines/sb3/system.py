@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from baselines.sb3 import translate
 from baselines.system import Recorder, System, Task
+from baselines.workload import Workload
 from tianji.algorithms import networks
 from tianji.envs import describe
 
@@ -30,6 +31,9 @@ class StableBaselines3(System):
     def available(self) -> str | None:
         missing = [name for name in ("stable_baselines3", "torch") if importlib.util.find_spec(name) is None]
         return f"{' and '.join(missing)} not installed" if missing else None
+
+    def unable(self, workload: Workload) -> str | None:
+        return workload.beyond_common
 
     def deviations(self, task: Task) -> list[str]:
         return translate.deviations(task.workload)

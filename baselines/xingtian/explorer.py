@@ -13,7 +13,7 @@ from baselines.xingtian.assignment import Assignment
 from baselines.xingtian.mail import Mail
 from baselines.xingtian.messages import Notice, decode_notice
 from tianji.algorithms import ppo
-from tianji.algorithms.networks import ActorCritic
+from tianji.algorithms.flat import PolicyValueNetwork
 from tianji.messages import ChunkHeader, Episodes, FromRole, SlotRef, Started, Stop
 from tianji.roles.actor import Rollout
 from tianji.worlds.sampler import Sampler
@@ -106,7 +106,7 @@ class Explorer:
     def _assess(self, views: Views) -> None:
         """Advantages and value targets, by the value network that was played with: counted as inference."""
         network, before = self._network, self._clock()
-        assert isinstance(network, ActorCritic)
+        assert isinstance(network, PolicyValueNetwork)
         config, describe = self.assignment.config, self.assignment.describe
         batch = ppo.assess([views], lambda features: network.values(self._blocks, features), describe, config.ppo)
         for name, column in (("advantage", batch.advantage), ("value_target", batch.value_target)):

@@ -36,7 +36,7 @@ def run(config: TrainConfig, listener: Callable[[FromRole], None]) -> None:
         listener(message)
         return message.reason if isinstance(message, Done) else None
 
-    description = describe(config.env)
+    description = describe(config.env, config.atari)
     parameters = networks.build(config.network, description.features, description.actions).size
     with ExitStack() as stack:
         control, base_uri = stack.enter_context(control_socket())

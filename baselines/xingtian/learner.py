@@ -13,8 +13,9 @@ from baselines.xingtian.assignment import Assignment
 from baselines.xingtian.mail import Mail
 from baselines.xingtian.messages import Notice, address, decode_header
 from tianji.algorithms import ppo
-from tianji.balance import SequenceLedger, StalenessLedger
+from tianji.algorithms.algorithm import Experience
 from tianji.messages import ChunkHeader, Done, FromRole, ProtocolError, SlotRef, Snapshot, Stop
+from tianji.staleness import SequenceLedger, StalenessLedger
 from tianji.worlds.trainer import Trainer
 from tianji.worlds.workers import chunk_views
 
@@ -51,7 +52,7 @@ class Learner:
                 self._train(mail)
                 if self._snapshot_version != self._version:
                     self._snapshot(mail)
-            mail.finish(lambda: self.account.report(a.name, self._counters()))
+            mail.finish(lambda: self.account.report(a.name, self._counters(), self._staleness.histograms()))
 
     def _train(self, mail: Mail) -> None:
         self._publish(mail, [])
@@ -100,9 +101,14 @@ class Learner:
     def _update(self, chunks: list[ChunkHeader]) -> int:
         """Train on one round; the optimizer steps done."""
         start, algorithm = self._clock(), self._algorithm
+        for chunk in chunks:
+            self._staleness.use(self._version, chunk.version)
         views = [self._body(chunk.slot) for chunk in chunks]
         if isinstance(algorithm, ppo.PPO):
             done = algorithm.train(ppo.collate(views, self.assignment.describe), self._steps)
+        elif algorithm.reuses:
+            algorithm.insert([Experience(v, c.producer, c.sequence) for v, c in zip(views, chunks, strict=True)])
+            done = algorithm.train(self._steps + sum(chunk.count for chunk in chunks))
         else:
             done = algorithm.update(views, self._steps)
         self.account.busy_ns["update"] += self._clock() - start

@@ -37,17 +37,18 @@ class Convergence(Suite):
         return {name: (s.title, s.available()) for name in systems.names() for s in [systems.get(name)]}
 
     def plan(self, request: Request) -> tuple[Plan, list[str]]:
-        profile = sweep.PROFILES[request.profile]
+        profile = self.profiles[request.profile]
         names = request.systems or profile.systems
         for name in names:
             if reason := systems.get(name).available():
                 raise ConfigError(f"system {name} cannot run here: {reason}; install it, or leave it out with --systems")
         workloads = [catalogue.load(name) for name in request.workloads or profile.workloads]
+        able, skipped = _able(workloads, names, asked=request.systems is not None)
         cells = [
             cell
             for block in range(request.blocks or profile.blocks)
             for workload in workloads
-            for cell in block_of(workload.id, names, profile.twice, block)
+            for cell in block_of(workload.id, able[workload.id], profile.twice, block)
         ]
         plan = Plan(
             session=new_session(),
@@ -58,7 +59,7 @@ class Convergence(Suite):
             cores=request.cores,
             cells=tuple(cells),
         )
-        return plan, []
+        return plan, skipped
 
     def before(self, plan: Plan, out: Path) -> None:
         certify(plan, out)
@@ -97,6 +98,26 @@ class Convergence(Suite):
             deviations=under_test.deviations(task),
             phases_s=_phases(measured.events),
         )
+
+
+def _able(workloads: Sequence[Workload], names: Sequence[str], *, asked: bool) -> tuple[dict[str, list[str]], list[str]]:
+    """Which systems train on each workload, and what is left out because it cannot.
+
+    Raises
+    ------
+    ConfigError
+        for a system that was asked for and cannot, and where none is left.
+    """
+    able: dict[str, list[str]] = {}
+    skipped = []
+    for workload in workloads:
+        reasons = {name: systems.get(name).unable(workload) for name in names}
+        able[workload.id] = [name for name, reason in reasons.items() if reason is None]
+        lines = [f"system {name} cannot train on {workload.id}: {reason}" for name, reason in reasons.items() if reason]
+        if lines and (asked or not able[workload.id]):
+            raise ConfigError(f"{lines[0]}; leave one of them out")
+        skipped += lines
+    return able, skipped
 
 
 def _phases(events: Sequence[bundle.AnyEvent]) -> dict[str, float]:

@@ -47,7 +47,8 @@ class Memory:
     """A recorder that keeps what it is told."""
 
     def __init__(self):
-        self.first_steps, self.episodes, self.snapshots, self.processes, self.counters = [], [], [], {}, {}
+        self.first_steps, self.episodes, self.snapshots = [], [], []
+        self.processes, self.counters, self.histograms = {}, {}, {}
         self.on_snapshot = None
 
     def first_step(self, at_ns):
@@ -63,6 +64,9 @@ class Memory:
 
     def process(self, role, busy_s, wait_s, cpu_s, peak_rss_bytes):
         self.processes[role] = (busy_s, wait_s)
+
+    def histogram(self, name, counts):
+        self.histograms[name] = dict(counts)
 
     def counter(self, name, value):
         self.counters[name] = value

@@ -1,5 +1,7 @@
 """A workload small enough for tests, and systems of somebody else's package that misbehave."""
 
+import functools
+
 import pytest
 from guests import install
 
@@ -93,14 +95,21 @@ class Absent(Steady):
 '''
 
 
+def write_tiny(folder, name="cartpole-ppo-tiny", training=450.0, evaluated=475.0, extra=""):
+    path = folder / f"{name}.toml"
+    path.write_text(TINY.format(id=name, training=training, evaluated=evaluated) + extra)
+    return path
+
+
 @pytest.fixture
 def tiny(tmp_path):
-    def write(name="cartpole-ppo-tiny", training=450.0, evaluated=475.0, extra=""):
-        path = tmp_path / f"{name}.toml"
-        path.write_text(TINY.format(id=name, training=training, evaluated=evaluated) + extra)
-        return path
+    return functools.partial(write_tiny, tmp_path)
 
-    return write
+
+@pytest.fixture(scope="module")
+def tiny_module(tmp_path_factory):
+    """The same, for tests that share a session."""
+    return write_tiny(tmp_path_factory.mktemp("workload"), training=15.0, evaluated=9.0)
 
 
 @pytest.fixture

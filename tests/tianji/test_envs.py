@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 from tianji.config import ConfigError
-from tianji.envs import EnvDescription, describe
+from tianji.envs import EnvDescription, Stacks, describe
 
 
 def test_a_box_is_described():
@@ -19,9 +19,37 @@ def test_a_discrete_observation_becomes_one_hot():
     assert encoded.sum() == 2
 
 
-def test_bytes_are_scaled_and_images_flattened():
-    images = EnvDescription("x", (2, 2), "|u1", 0, 3)
-    assert images.encode(np.full((5, 2, 2), 255, np.uint8)).tolist() == [[1.0] * 4] * 5
+def test_bytes_are_scaled_and_what_is_too_small_for_convolutions_is_flattened():
+    small = EnvDescription("x", (2, 2), "|u1", 0, 3)
+    assert not small.image
+    assert small.features == 4
+    assert small.encode(np.full((5, 2, 2), 255, np.uint8)).tolist() == [[1.0] * 4] * 5
+
+
+def test_images_stay_bytes():
+    images = EnvDescription("x", (42, 42), "|u1", 0, 3, stack=4)
+    assert images.features == (4, 42, 42)
+    stacks = np.random.default_rng(0).integers(0, 256, (3, 4, 42, 42), np.uint8)
+    assert images.encode(stacks) is stacks or np.shares_memory(images.encode(stacks), stacks)
+    assert images.encode(stacks).dtype == np.uint8
+    one = EnvDescription("x", (42, 42), "|u1", 0, 3)
+    assert one.encode(stacks[:, 0]).shape == (3, *one.features)
+
+
+def test_stacks_of_vectors_are_laid_end_to_end():
+    describe = EnvDescription("x", (2,), "<f4", 0, 3, stack=3)
+    assert describe.features == 6
+    stacks = np.arange(12, dtype=np.float32).reshape(2, 3, 2)
+    assert describe.encode(stacks).tolist() == np.arange(12).reshape(2, 6).tolist()
+
+
+def test_stacks_roll_and_begin_with_their_first_frame():
+    stacks = Stacks(np.array([[1], [10]]), 3)
+    stacks.push(np.array([[2], [20]]))
+    assert stacks.seen[..., 0].tolist() == [[1, 1, 2], [10, 10, 20]]
+    stacks.push(np.array([[3], [30]]), np.array([False, True]))
+    assert stacks.seen[..., 0].tolist() == [[1, 2, 3], [30, 30, 30]]
+    assert stacks.age.tolist() == [2, 0]
 
 
 @pytest.mark.parametrize(
@@ -29,7 +57,7 @@ def test_bytes_are_scaled_and_images_flattened():
     [
         ("CartPole-v1x", "did you mean CartPole-v1"),
         ("CartPole-v9", "did you mean CartPole-v1"),
-        ("NoSuchThing-v0", "registered Gymnasium environment"),
+        ("ZZZZ-v0", "registered Gymnasium environment"),
         ("Pendulum-v1", "only Discrete actions"),
         ("Blackjack-v1", "only Box and Discrete"),
     ],

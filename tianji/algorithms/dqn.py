@@ -6,28 +6,32 @@ hand (`tianji.algorithms.dqn_numpy`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tianji.algorithms.networks import QNetwork, Vector
-from tianji.algorithms.replay import Replay, transitions_of
-from tianji.config import DQNConfig, TrainConfig
+from tianji.algorithms.flat import ActionValueNetwork, Vector
+from tianji.algorithms.mlp import QNetwork
+from tianji.algorithms.replay import Experience, Replay
+from tianji.config import ConfigError, DQNConfig, TrainConfig
 from tianji.envs import EnvDescription
+
+DRAWN_BYTES = 16 * 2**20
+"""Of the observations that are drawn from the replay at a time."""
 
 
 @dataclass
 class Regression:
     """A minibatch of N rows: action values to be moved towards targets."""
 
-    features: NDArray[np.float32]
-    """[N, F]"""
+    features: NDArray[Any]
+    """Encoded observations, [N, ...]."""
     action: NDArray[np.int64]
     target: NDArray[np.float32]
-    """r + gamma max Q'(s', .), without the second term where the episode terminated."""
+    """r + gamma Q'(s', a'), without the second term where the episode terminated; see `DQN.regression`."""
 
 
 class Kernel(Protocol):
@@ -36,29 +40,43 @@ class Kernel(Protocol):
     def weights(self) -> Vector:
         """The flat vector as it stands (not a copy)."""
 
+    def load(self, weights: Vector) -> None:
+        """Set the weights, in place; the target network and Adam's moments stay."""
+
     def copy_to_target(self) -> None:
         """Let the target network be the network as it stands."""
 
-    def target_values(self, features: NDArray[np.float32]) -> NDArray[np.float32]:
+    def values(self, features: NDArray[Any]) -> Vector:
+        """Action values, [N, A]."""
+
+    def target_values(self, features: NDArray[Any]) -> Vector:
         """Action values of the target network, [N, A]."""
 
     def step(self, batch: Regression, learning_rate: float) -> None:
         """One optimizer step on this minibatch."""
 
 
-def make_kernel(config: TrainConfig, network: QNetwork, weights: Vector) -> Kernel:
-    """The fastest kernel that can do what was asked."""
-    if config.kernel == "torch" or config.device != "cpu":
-        from tianji.algorithms.dqn_torch import TorchKernel
+def make_kernel(config: TrainConfig, network: ActionValueNetwork, weights: Vector) -> Kernel:
+    """The fastest kernel that can do what was asked.
 
-        return TorchKernel(network, config.dqn, weights, config.device)
-    from tianji.algorithms.dqn_numpy import NumpyKernel
+    Raises
+    ------
+    ConfigError
+        when NumPy was asked for and cannot.
+    """
+    if isinstance(network, QNetwork) and config.kernel != "torch" and config.device == "cpu":
+        from tianji.algorithms.dqn_numpy import NumpyKernel
 
-    return NumpyKernel(network, config.dqn, weights)
+        return NumpyKernel(network, config.dqn, weights)
+    if config.kernel == "numpy":
+        raise ConfigError(f"kernel 'numpy' computes perceptrons only, not {network.name}; use kernel 'auto'")
+    from tianji.algorithms.dqn_torch import TorchKernel
+
+    return TorchKernel(network, config.dqn, weights, config.device)
 
 
 class DQN:
-    """Keeps the replay and turns each round's chunks into optimizer steps.
+    """Keeps the replay and makes rounds of optimizer steps on it.
 
     Parameters
     ----------
@@ -66,59 +84,86 @@ class DQN:
         what computes.
     describe
         the environment, for turning observations into features.
+    environments
+        whose experience is inserted, over all producers.
     seed
         of what is drawn from the replay.
     """
 
-    def __init__(self, kernel: Kernel, describe: EnvDescription, config: DQNConfig, seed: int) -> None:
+    reuses: Literal[True] = True
+
+    def __init__(self, kernel: Kernel, describe: EnvDescription, config: DQNConfig, environments: int, seed: int) -> None:
         self.kernel = kernel
         self.describe = describe
         self.config = config
-        self.replay = Replay(config.replay_capacity, describe.observation_shape, describe.observation_dtype)
+        self.replay = Replay(
+            config.replay_capacity, environments, describe.observation_shape, describe.observation_dtype, describe.stack
+        )
+        self.inserted = 0
+        """Environment steps."""
         self._rng = np.random.default_rng(np.random.SeedSequence([seed, 0xD91]))
         self._copied_at = 0
 
-    def update(self, chunks: Sequence[dict[str, NDArray[Any]]], steps: int) -> int:
-        """Insert a round's chunks, copy the target network if that is due, and train.
+    def insert(self, chunks: Sequence[Experience]) -> None:
+        """Add chunks to the replay, each producer's in the order in which it made them."""
+        for chunk in chunks:
+            self.replay.insert(chunk)
+            self.inserted += chunk.views["action"].size
+
+    def train(self, steps: int) -> int:
+        """One round: copy the target network if that is due, then `updates` optimizer steps.
 
         Parameters
         ----------
-        chunks
-            views by field name (see `tianji.layout.rollout_layout`).
         steps
-            environment steps, summed over actors, before this round.
+            environment steps that were inserted by now, summed over actors (a run that was resumed counts on).
 
         Returns
         -------
         int
-            optimizer steps done: 0 before `learning_starts`.
+            optimizer steps done: 0 while fewer than `learning_starts` steps were inserted.
         """
-        for chunk in chunks:
-            transitions = transitions_of(chunk)
-            self.replay.insert(transitions)
-            steps += len(transitions["action"])
-        if steps < self.config.learning_starts:
+        if self.inserted < self.config.learning_starts:
             return 0
         if steps - self._copied_at >= self.config.target_every_steps:
             self.kernel.copy_to_target()
             self._copied_at = steps
-        size, count = self.config.batch_size, self.config.updates
-        # The target network stays put during a round: one pass over all of its minibatches does for every step.
-        drawn = self.draw(size * count)
-        for start in range(0, size * count, size):
-            rows = slice(start, start + size)
-            self.kernel.step(
-                Regression(drawn.features[rows], drawn.action[rows], drawn.target[rows]), self.config.learning_rate
-            )
-        return count
+        left = self.config.updates
+        together = max(1, DRAWN_BYTES // (self.config.batch_size * self.replay.drawn_bytes))
+        while left:
+            count = min(left, together)
+            for batch in self._minibatches(count):
+                self.kernel.step(batch, self.config.learning_rate)
+            left -= count
+        return self.config.updates
 
-    def draw(self, count: int) -> Regression:
-        """Rows drawn uniformly, with replacement, and their targets."""
-        return self.regression(self.replay.take(self._rng.integers(0, self.replay.size, count)))
+    def _minibatches(self, count: int) -> Iterator[Regression]:
+        """Minibatches of rows drawn uniformly, with replacement, and their targets."""
+        size = self.config.batch_size
+        drawn = self.replay.draw(self._rng, size * count)
+        parts = [slice(start, start + size) for start in range(0, size * count, size)]
+        if self.config.double:
+            # Which actions are best changes with every step.
+            for rows in parts:
+                yield self.regression({name: column[rows] for name, column in drawn.items()})
+            return
+        # The target network stays put during a round: one pass over all minibatches does for every step.
+        whole = self.regression(drawn)
+        for rows in parts:
+            yield Regression(whole.features[rows], whole.action[rows], whole.target[rows])
 
     def regression(self, transitions: dict[str, NDArray[Any]]) -> Regression:
-        """Transitions with their one-step targets under the target network."""
-        best = self.kernel.target_values(self.describe.encode(transitions["next_observation"])).max(axis=1)
+        """Transitions with their one-step targets under the target network.
+
+        Its values are of the actions that it holds to be the best or, where DQN is double, of those that the network as
+        it stands does (van Hasselt et al., 2016, arXiv 1509.06461, equation 4).
+        """
+        following = self.describe.encode(transitions["next_observation"])
+        values = self.kernel.target_values(following)
+        if self.config.double:
+            best = values[np.arange(len(values)), self.kernel.values(following).argmax(axis=1)]
+        else:
+            best = values.max(axis=1)
         future = np.where(transitions["terminated"], np.float32(0), np.float32(self.config.gamma) * best)
         return Regression(
             self.describe.encode(transitions["observation"]), transitions["action"], transitions["reward"] + future

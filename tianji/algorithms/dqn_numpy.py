@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from tianji.algorithms.adam import Adam
 from tianji.algorithms.dqn import Regression
-from tianji.algorithms.networks import QNetwork, Vector
+from tianji.algorithms.flat import Vector
+from tianji.algorithms.mlp import QNetwork, duel, vectors
 from tianji.config import DQNConfig
 
 
@@ -29,10 +32,16 @@ class NumpyKernel:
     def weights(self) -> Vector:
         return self.flat
 
+    def load(self, weights: Vector) -> None:
+        self.flat[:] = weights
+
     def copy_to_target(self) -> None:
         self.target[:] = self.flat
 
-    def target_values(self, features: NDArray[np.float32]) -> NDArray[np.float32]:
+    def values(self, features: NDArray[Any]) -> Vector:
+        return self.network.scores(self._w, features)
+
+    def target_values(self, features: NDArray[Any]) -> Vector:
         return self.network.scores(self._t, features)
 
     def step(self, batch: Regression, learning_rate: float) -> None:
@@ -41,8 +50,8 @@ class NumpyKernel:
     def _allocate(self, rows: int) -> None:
         """Activations and their gradients, [N, width] for each hidden layer."""
         self._rows = rows
-        self._h = [np.empty((rows, width), np.float32) for width in self.network.hidden]
-        self._d = [np.empty((rows, width), np.float32) for width in self.network.hidden]
+        self._h = [np.empty((rows, width), np.float32) for width in self.network.outputs]
+        self._d = [np.empty((rows, width), np.float32) for width in self.network.outputs]
         self._index = np.arange(rows)
         self._ones = np.ones(rows, np.float32)
 
@@ -54,26 +63,46 @@ class NumpyKernel:
         n = len(batch.action)
         if n != self._rows:
             self._allocate(n)
-        w, g, h, d, depth = self._w, self._g, self._h, self._d, len(self.network.hidden)
-        x: NDArray[np.float32] = batch.features
+        w, h, d, depth = self._w, self._h, self._d, len(self.network.hidden)
+        features = vectors(batch.features)
+        x: NDArray[np.float32] = features
         for i in range(depth):
             np.matmul(x, w[f"q.{i}.kernel"], out=h[i])
             h[i] += w[f"q.{i}.bias"]
             np.maximum(h[i], 0, out=h[i])
             x = h[i]
-        values = x @ w[f"q.{depth}.kernel"]
-        values += w[f"q.{depth}.bias"]
+        if self.network.dueling:
+            values = duel(w, x)
+        else:
+            values = x @ w[f"q.{depth}.kernel"]
+            values += w[f"q.{depth}.bias"]
 
         delta = self.config.huber_delta
         error = np.clip(values[self._index, batch.action] - batch.target, -delta, delta)
         d_out = np.zeros_like(values)
         d_out[self._index, batch.action] = error * np.float32(1 / n)
-        for i in range(depth, -1, -1):
-            below = h[i - 1] if i else batch.features
-            np.matmul(below.T, d_out, out=g[f"q.{i}.kernel"])
-            np.matmul(self._ones, d_out, out=g[f"q.{i}.bias"])
-            if i:
-                np.matmul(d_out, w[f"q.{i}.kernel"].T, out=d[i - 1])
-                d[i - 1] *= below > 0
-                d_out = d[i - 1]
+        if self.network.dueling:
+            self._streams_gradient(x, d_out)
+        else:
+            self._layer_gradient(f"q.{depth}", x, d_out, d[-1] if depth else None)
+        for i in range(depth - 1, -1, -1):
+            d[i] *= h[i] > 0
+            self._layer_gradient(f"q.{i}", h[i - 1] if i else features, d[i], d[i - 1] if i else None)
         return self.grad
+
+    def _layer_gradient(self, name: str, below: Vector, d_out: Vector, d_below: Vector | None) -> None:
+        """Of one layer's kernel and bias, and of its inputs where these are not features."""
+        np.matmul(below.T, d_out, out=self._g[f"{name}.kernel"])
+        np.matmul(self._ones, d_out, out=self._g[f"{name}.bias"])
+        if d_below is not None:
+            np.matmul(d_out, self._w[f"{name}.kernel"].T, out=d_below)
+
+    def _streams_gradient(self, top: Vector, d_out: Vector) -> None:
+        """Of both streams' heads, and of what they read.
+
+        In Q = V + A - mean A every action's value moves with V, and with A by what is left of d Q less its mean.
+        """
+        last, d = self.network.hidden[-1], self._d[-1]
+        d_value = d_out.sum(axis=1, keepdims=True)
+        self._layer_gradient("value", top[:, :last], d_value, d[:, :last])
+        self._layer_gradient("advantage", top[:, last:], d_out - d_value / d_out.shape[1], d[:, last:])

@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from typing import Any
 
-import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from tianji.algorithms.adam import BETAS
 from tianji.algorithms.dqn import Regression
-from tianji.algorithms.networks import QNetwork, Vector
+from tianji.algorithms.flat import ActionValueNetwork, Vector
+from tianji.algorithms.networks_torch import action_values, evaluate, tensor
 from tianji.config import DQNConfig
-
-
-def forward(network: QNetwork, blocks: Mapping[str, Tensor], x: Tensor) -> Tensor:
-    """Action values [N, A] of features [N, F]."""
-    depth = len(network.hidden)
-    for i in range(depth):
-        x = torch.relu(x @ blocks[f"q.{i}.kernel"] + blocks[f"q.{i}.bias"])
-    return x @ blocks[f"q.{depth}.kernel"] + blocks[f"q.{depth}.bias"]
 
 
 def loss(values: Tensor, action: Tensor, target: Tensor, config: DQNConfig) -> Tensor:
@@ -38,7 +30,7 @@ class TorchKernel:
         from torch, when the device is not there.
     """
 
-    def __init__(self, network: QNetwork, config: DQNConfig, weights: Vector, device: str = "cpu") -> None:
+    def __init__(self, network: ActionValueNetwork, config: DQNConfig, weights: Vector, device: str = "cpu") -> None:
         self.network = network
         self.config = config
         self.device = torch.device(device)
@@ -49,18 +41,23 @@ class TorchKernel:
     def weights(self) -> Vector:
         return self.flat.detach().cpu().numpy()
 
+    def load(self, weights: Vector) -> None:
+        with torch.no_grad():
+            self.flat.copy_(tensor(weights))
+
     def copy_to_target(self) -> None:
         self.target = self.flat.detach().clone()
 
-    def target_values(self, features: NDArray[np.float32]) -> NDArray[np.float32]:
-        x = torch.as_tensor(features, device=self.device)
-        values: NDArray[np.float32] = forward(self.network, self.network.views(self.target), x).cpu().numpy()
-        return values
+    def values(self, features: NDArray[Any]) -> Vector:
+        return evaluate(self.network, self.network.views(self.flat), features)[0]
+
+    def target_values(self, features: NDArray[Any]) -> Vector:
+        return evaluate(self.network, self.network.views(self.target), features)[0]
 
     def gradient(self, batch: Regression) -> Tensor:
         """Gradient of the loss, flat, before clipping."""
-        x, action, target = (torch.as_tensor(t, device=self.device) for t in (batch.features, batch.action, batch.target))
-        values = forward(self.network, self.network.views(self.flat), x)
+        x, action, target = (tensor(column, self.device) for column in (batch.features, batch.action, batch.target))
+        values = action_values(self.network, self.network.views(self.flat), x)
         (gradient,) = torch.autograd.grad(loss(values, action, target, self.config), self.flat)
         return gradient
 

@@ -1,72 +1,56 @@
 """PPO (Schulman et al., 2017, arXiv 1707.06347): what an update round computes, from chunks to new weights.
 
-The loss is written once as torch reads it (`loss`), which is also what the tests trust, and once with its gradient
-derived by hand for multilayer perceptrons on a CPU (`tianji.algorithms.ppo_numpy`), which is several times faster.
+The loss is written once as torch reads it (`tianji.algorithms.ppo_torch.loss`), which is also what the tests trust, and
+once with its gradient derived by hand for multilayer perceptrons on a CPU (`tianji.algorithms.ppo_numpy`), which is
+several times faster.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import repeat
-from typing import Any, Protocol
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tianji.algorithms.networks import ActorCritic, Vector
+from tianji.algorithms import schedules, vtrace
+from tianji.algorithms.flat import PolicyValueNetwork, Vector
+from tianji.algorithms.mlp import ActorCritic
 from tianji.algorithms.returns import generalised_advantages
-from tianji.config import PPOConfig, TrainConfig
+from tianji.algorithms.rollouts import (
+    Kernel,
+    Rollouts,
+    Views,
+    beside,
+    following,
+    log_probabilities,
+    observations,
+    padded,
+)
+from tianji.config import ConfigError, PPOConfig, TrainConfig
 from tianji.envs import EnvDescription
 
 ADVANTAGE_EPSILON = 1e-8
-ROWS_TOGETHER = 8
-"""More than BLAS takes at a time (4 on the machines that were looked at)."""
 
 
-@dataclass
-class Rollouts:
-    """A batch of N transitions, ready for the loss."""
+def make_kernel(config: TrainConfig, network: PolicyValueNetwork, weights: Vector) -> Kernel:
+    """The fastest kernel that can do what was asked.
 
-    features: NDArray[np.float32]
-    """[N, F]"""
-    action: NDArray[np.int64]
-    log_probability: NDArray[np.float32]
-    """Under the behaviour policy, [N]."""
-    advantage: NDArray[np.float32]
-    value_target: NDArray[np.float32]
+    Raises
+    ------
+    ConfigError
+        when NumPy was asked for and cannot.
+    """
+    if isinstance(network, ActorCritic) and config.kernel != "torch" and config.device == "cpu":
+        from tianji.algorithms.ppo_numpy import NumpyKernel
 
-    def __len__(self) -> int:
-        return len(self.action)
+        return NumpyKernel(network, config.ppo, weights)
+    if config.kernel == "numpy":
+        raise ConfigError(f"kernel 'numpy' computes perceptrons only, not {network.name}; use kernel 'auto'")
+    from tianji.algorithms.ppo_torch import TorchKernel
 
-    def take(self, rows: NDArray[np.int64]) -> Rollouts:
-        return Rollouts(
-            self.features[rows], self.action[rows], self.log_probability[rows], self.advantage[rows], self.value_target[rows]
-        )
-
-
-class Kernel(Protocol):
-    """Holds the weights and Adam's moments, and does one optimizer step at a time."""
-
-    def weights(self) -> Vector:
-        """The flat vector as it stands (not a copy)."""
-
-    def values(self, features: NDArray[np.float32]) -> NDArray[np.float32]:
-        """State values [N]."""
-
-    def step(self, batch: Rollouts, learning_rate: float) -> None:
-        """One optimizer step on this minibatch."""
-
-
-def make_kernel(config: TrainConfig, network: ActorCritic, weights: Vector) -> Kernel:
-    """The fastest kernel that can do what was asked."""
-    if config.kernel == "torch" or config.device != "cpu":
-        from tianji.algorithms.ppo_torch import TorchKernel
-
-        return TorchKernel(network, config.ppo, weights, config.device)
-    from tianji.algorithms.ppo_numpy import NumpyKernel
-
-    return NumpyKernel(network, config.ppo, weights)
+    return TorchKernel(network, config.ppo, weights, config.device)
 
 
 class PPO:
@@ -84,6 +68,8 @@ class PPO:
         of the minibatch order.
     """
 
+    reuses: Literal[False] = False
+
     def __init__(self, kernel: Kernel, describe: EnvDescription, config: PPOConfig, horizon_steps: int, seed: int) -> None:
         self.kernel = kernel
         self.describe = describe
@@ -93,11 +79,9 @@ class PPO:
 
     def learning_rate(self, steps: int) -> float:
         """The rate for a round whose first transition is environment step `steps`, summed over actors."""
-        if self.config.learning_rate_schedule == "constant":
-            return self.config.learning_rate
-        return self.config.learning_rate * max(0.0, 1.0 - steps / self.horizon_steps)
+        return schedules.learning_rate(self.config, steps, self.horizon_steps)
 
-    def update(self, chunks: Sequence[dict[str, NDArray[Any]]], steps: int) -> int:
+    def update(self, chunks: Sequence[Views], steps: int, *, stale: bool = False) -> int:
         """Train on one round.
 
         Parameters
@@ -106,12 +90,16 @@ class PPO:
             views by field name (see `tianji.layout.rollout_layout`), in an order that does not depend on timing.
         steps
             environment steps, summed over actors, before this round.
+        stale
+            whether some behaviour policy may be older than the kernel's weights: then `assess_stale` corrects for it.
 
         Returns
         -------
         int
             optimizer steps done.
         """
+        if stale:
+            return self.train(assess_stale(chunks, self.kernel.both, self.describe, self.config), steps)
         return self.train(self.prepare(chunks), steps)
 
     def train(self, batch: Rollouts, steps: int) -> int:
@@ -123,7 +111,7 @@ class PPO:
             done += 1
         return done
 
-    def prepare(self, chunks: Sequence[dict[str, NDArray[Any]]]) -> Rollouts:
+    def prepare(self, chunks: Sequence[Views]) -> Rollouts:
         """The batch of a round's chunks, assessed under the kernel's weights."""
         return assess(chunks, self.kernel.values, self.describe, self.config)
 
@@ -143,8 +131,8 @@ class PPO:
 
 
 def assess(
-    chunks: Sequence[dict[str, NDArray[Any]]],
-    values_of: Callable[[NDArray[np.float32]], NDArray[np.float32]],
+    chunks: Sequence[Views],
+    values_of: Callable[[NDArray[Any]], Vector],
     describe: EnvDescription,
     config: PPOConfig,
 ) -> Rollouts:
@@ -156,56 +144,86 @@ def assess(
     Parameters
     ----------
     values_of
-        from features [N, F] to state values [N].
+        from features [N, ...] to state values [N].
     """
-    action, terminated, truncated = (_beside(chunks, name) for name in ("action", "terminated", "truncated"))
+    action, terminated, truncated = (beside(chunks, name) for name in ("action", "terminated", "truncated"))
     t, b = action.shape
-    features = describe.encode(_beside(chunks, "observation").reshape((t + 1) * b, *describe.observation_shape))
-    values = _each_row_alike(values_of, features).reshape(t + 1, b)
-    value, next_value = values[:-1], values[1:]
-    if truncated.any():
-        next_value = next_value.copy()
-        next_value[truncated] = _each_row_alike(values_of, describe.encode(final_observations(chunks)))
+    features, finals = observations(chunks, describe)
+    value = values_of(padded(features))[: len(features)].reshape(t + 1, b)
+    of_finals = values_of(padded(finals))[: len(finals)] if len(finals) else np.zeros(0, np.float32)
     advantage = generalised_advantages(
-        _beside(chunks, "reward"), value, next_value, terminated, truncated, config.gamma, config.gae_lambda
+        beside(chunks, "reward"),
+        value[:-1],
+        following(value, truncated, of_finals),
+        terminated,
+        truncated,
+        config.gamma,
+        config.gae_lambda,
     )
     return Rollouts(
         features[: t * b],
         action.reshape(-1),
-        _beside(chunks, "log_probability").reshape(-1),
+        beside(chunks, "log_probability").reshape(-1),
         advantage.reshape(-1),
-        (advantage + value).reshape(-1),
+        (advantage + value[:-1]).reshape(-1),
     )
 
 
-def collate(chunks: Sequence[dict[str, NDArray[Any]]], describe: EnvDescription) -> Rollouts:
-    """The batch of chunks that their producers have assessed (fields `advantage`, `value_target`); rows as in `assess`."""
-    observation = _beside([{"observation": chunk["observation"][:-1]} for chunk in chunks], "observation")
-    t, b = observation.shape[:2]
-    return Rollouts(
-        describe.encode(observation.reshape(t * b, *describe.observation_shape)),
-        *(_beside(chunks, name).reshape(-1) for name in ("action", "log_probability", "advantage", "value_target")),
-    )
+def assess_stale(
+    chunks: Sequence[Views],
+    both: Callable[[NDArray[Any]], tuple[Vector, Vector]],
+    describe: EnvDescription,
+    config: PPOConfig,
+) -> Rollouts:
+    """The batch of chunks whose behaviour policies mu are older than the policy pi that is to be trained.
 
+    This rule is the project's own. With X = v - V of V-trace (rho-bar = c-bar = 1, lambda = `gae_lambda`) under pi, an
+    action's advantage is A_t = delta_t + gamma lambda X_{t+1}: later actions count as far as pi would have taken them. The
+    action's own weight is the ratio in PPO's loss, which stays pi / mu and is clipped around mu. A value target is
+    V + X. Without lag pi = mu, and this is `assess`.
 
-def _each_row_alike(
-    values_of: Callable[[NDArray[np.float32]], NDArray[np.float32]], features: NDArray[np.float32]
-) -> NDArray[np.float32]:
-    """Values of rows [N, F] whose bits do not depend on which other rows are asked for with them.
-
-    BLAS multiplies by a vector several rows at a time, and sums the rows that are left over in another order.
+    Parameters
+    ----------
+    both
+        from features [N, ...] to logits [N, A] and state values [N] under pi.
     """
-    rows = -(-len(features) // ROWS_TOGETHER) * ROWS_TOGETHER
-    if rows == len(features):
-        return values_of(features)
-    padded = np.zeros((rows, features.shape[1]), np.float32)
-    padded[: len(features)] = features
-    return values_of(padded)[: len(features)]
+    action, terminated, truncated = (beside(chunks, name) for name in ("action", "terminated", "truncated"))
+    t, b = action.shape
+    features, finals = observations(chunks, describe)
+    logits, values = (output[: len(features)] for output in both(padded(features)))
+    of_finals = both(padded(finals))[1][: len(finals)] if len(finals) else np.zeros(0, np.float32)
+    value = values.reshape(t + 1, b)
+    behaviour, reward = beside(chunks, "log_probability"), beside(chunks, "reward")
+    now = log_probabilities(logits[: t * b], action.reshape(-1)).reshape(t, b)
+    next_value = following(value, truncated, of_finals)
+    gamma, lambda_ = config.gamma, config.gae_lambda
+    excess = vtrace.excess(
+        reward,
+        value[:-1],
+        next_value,
+        terminated,
+        truncated,
+        np.exp(now - behaviour),
+        gamma=gamma,
+        lambda_=lambda_,
+        rho_clip=1.0,
+        c_clip=1.0,
+    )
+    advantage = reward + np.float32(gamma) * np.where(terminated, 0, next_value) - value[:-1]
+    advantage[:-1] += np.float32(gamma * lambda_) * np.where(terminated[:-1] | truncated[:-1], 0, excess[1:])
+    return Rollouts(
+        features[: t * b],
+        action.reshape(-1),
+        behaviour.reshape(-1),
+        advantage.reshape(-1),
+        (excess + value[:-1]).reshape(-1),
+    )
 
 
-def _beside(chunks: Sequence[dict[str, NDArray[Any]]], name: str) -> NDArray[Any]:
-    """One field of all chunks, [T, B of all]."""
-    return chunks[0][name] if len(chunks) == 1 else np.concatenate([chunk[name] for chunk in chunks], axis=1)
+def collate(chunks: Sequence[Views], describe: EnvDescription) -> Rollouts:
+    """The batch of chunks that their producers have assessed (fields `advantage`, `value_target`); rows as in `assess`."""
+    columns = [beside(chunks, name).reshape(-1) for name in ("action", "log_probability", "advantage", "value_target")]
+    return Rollouts(observations(chunks, describe)[0][: len(columns[0])], *columns)
 
 
 def normalise(batch: Rollouts) -> Rollouts:
@@ -217,15 +235,3 @@ def normalise(batch: Rollouts) -> Rollouts:
 
 def _as_it_is(batch: Rollouts) -> Rollouts:
     return batch
-
-
-def final_observations(chunks: Sequence[dict[str, NDArray[Any]]]) -> NDArray[Any]:
-    """Last observations of truncated episodes over all chunks, in order of (step, environment)."""
-    places, rows, first = [], [], 0
-    for chunk in chunks:
-        step, environment = np.nonzero(chunk["truncated"])
-        places.append(np.stack([step, environment + first]))
-        rows.append(chunk["final_observation"][: len(step)])
-        first += chunk["truncated"].shape[1]
-    step, environment = np.concatenate(places, axis=1)
-    return np.concatenate(rows)[np.lexsort((environment, step))]

@@ -1,117 +1,28 @@
-"""PPO's optimizer step for multilayer perceptrons with the gradient derived by hand, in NumPy, on preallocated arrays.
-
-Small networks spend their time in per-operation overhead, not arithmetic: autograd did 800 steps/s of 256 transitions
-where this does several thousand (see docs/performance.md). `tests/tianji/algorithms` holds it against autograd.
-"""
+"""PPO's optimizer step for multilayer perceptrons with the gradient derived by hand."""
 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tianji.algorithms.adam import Adam
-from tianji.algorithms.networks import ActorCritic, Vector
-from tianji.algorithms.ppo import Rollouts
+from tianji.algorithms import actor_critic_numpy
+from tianji.algorithms.flat import Vector
+from tianji.algorithms.rollouts import Rollouts
 from tianji.config import PPOConfig
 
 
-class NumpyKernel:
+class NumpyKernel(actor_critic_numpy.NumpyKernel):
     """Adam on the clipped PPO loss; see `tianji.algorithms.ppo_torch.loss` for the loss itself."""
 
-    def __init__(self, network: ActorCritic, config: PPOConfig, weights: Vector) -> None:
-        self.network = network
-        self.config = config
-        self.flat = np.array(weights, np.float32)
-        self.grad = np.zeros_like(self.flat)
-        self.adam = Adam(len(self.flat), config.adam_epsilon, config.max_grad_norm)
-        self._w = network.views(self.flat)
-        self._g = network.views(self.grad)
-        self._rows = 0
+    config: PPOConfig
 
-    def weights(self) -> Vector:
-        return self.flat
+    def surrogate_slope(self, log_probability: Vector, batch: Rollouts) -> Vector:
+        """With l = log pi(a), r = exp(l - l_old).
 
-    def values(self, features: NDArray[np.float32]) -> NDArray[np.float32]:
-        return self.network.values(self._w, features)
-
-    def step(self, batch: Rollouts, learning_rate: float) -> None:
-        self.adam.step(self.flat, self.gradient(batch), learning_rate)
-
-    def _allocate(self, rows: int) -> None:
-        """Activations and their gradients, [2 towers, N, width] for each hidden layer."""
-        self._rows = rows
-        self._h = [np.empty((2, rows, width), np.float32) for width in self.network.hidden]
-        self._d = [np.empty((2, rows, width), np.float32) for width in self.network.hidden]
-        self._index = np.arange(rows)
-        # A sum over rows as a product with ones: BLAS does it several times faster than np.sum.
-        self._ones = np.ones((1, rows), np.float32)
-
-    def gradient(self, batch: Rollouts) -> Vector:
-        """Gradient of the loss, flat, before clipping (valid until the next call)."""
-        n = len(batch)
-        if n != self._rows:
-            self._allocate(n)
-        w, g, h, d, depth = self._w, self._g, self._h, self._d, len(self.network.hidden)
-
-        x: NDArray[np.float32] = batch.features
-        for i in range(depth):
-            np.matmul(x, w[f"hidden.{i}.kernel"], out=h[i])
-            h[i] += w[f"hidden.{i}.bias"][:, None, :]
-            np.tanh(h[i], out=h[i])
-            x = h[i]
-        top_policy, top_value = (x[0], x[1]) if depth else (x, x)
-        # Logits and what follows from them stand as [A, N]: NumPy reduces over a short last axis ten times slower.
-        logits = w["policy.kernel"].T @ top_policy.T
-        logits += w["policy.bias"][:, None]
-        value = top_value @ w["value.kernel"][:, 0]
-        value += w["value.bias"]
-
-        d_logits = self._policy_gradient(logits, batch)
-        d_value = value
-        d_value -= batch.value_target
-        d_value *= np.float32(2 * self.config.value_coefficient / n)
-
-        np.matmul(top_policy.T, d_logits.T, out=g["policy.kernel"])
-        np.sum(d_logits, axis=1, out=g["policy.bias"])
-        np.matmul(top_value.T, d_value, out=g["value.kernel"][:, 0])
-        g["value.bias"][0] = d_value.sum()
-        if depth:
-            np.matmul(d_logits.T, w["policy.kernel"].T, out=d[-1][0])
-            np.multiply(d_value[:, None], w["value.kernel"][:, 0], out=d[-1][1])
-        for i in range(depth - 1, -1, -1):
-            # Through tanh: dz = dh (1 - h^2), with h no longer needed after its outer product with dz above it.
-            below = h[i - 1].transpose(0, 2, 1) if i else batch.features.T
-            np.multiply(h[i], h[i], out=h[i])
-            np.subtract(1, h[i], out=h[i])
-            d[i] *= h[i]
-            np.matmul(below, d[i], out=g[f"hidden.{i}.kernel"])
-            np.matmul(self._ones, d[i], out=g[f"hidden.{i}.bias"][:, None, :])
-            if i:
-                np.matmul(d[i], w[f"hidden.{i}.kernel"].transpose(0, 2, 1), out=d[i - 1])
-        return self.grad
-
-    def _policy_gradient(self, logits: NDArray[np.float32], batch: Rollouts) -> NDArray[np.float32]:
-        """d loss / d logits, both [A, N]; overwrites the logits.
-
-        With l = log pi(a), r = exp(l - l_old): the surrogate min(r A, clip(r) A) has slope r A in l where its first
-        branch is the smaller (clipping has no slope), and dl / d logits = onehot(a) - pi. The entropy H has slope
-        -pi (log pi + H).
+        The surrogate min(r A, clip(r) A) has slope r A in l where its first branch is the smaller (clipping has no slope).
         """
-        clip, n, rows = self.config.clip, len(batch), self._index
-        logits -= logits.max(axis=0)
-        probability = np.exp(logits)
-        total = probability.sum(axis=0)
-        probability /= total
-        logits -= np.log(total)
-        ratio = logits[batch.action, rows]
+        clip, ratio = self.config.clip, log_probability
         ratio -= batch.log_probability
         np.exp(ratio, out=ratio)
         unclipped = ratio * batch.advantage
-        slope = np.where(unclipped <= np.clip(ratio, 1 - clip, 1 + clip) * batch.advantage, unclipped, 0)
-        slope *= np.float32(1 / n)
-        d_logits = probability * slope
-        d_logits[batch.action, rows] -= slope
-        if self.config.entropy_coefficient:
-            entropy = -(probability * logits).sum(axis=0)
-            d_logits += np.float32(self.config.entropy_coefficient / n) * probability * (logits + entropy)
-        return d_logits
+        slope: Vector = np.where(unclipped <= np.clip(ratio, 1 - clip, 1 + clip) * batch.advantage, unclipped, 0)
+        return slope

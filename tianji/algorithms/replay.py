@@ -1,56 +1,207 @@
-"""Uniform replay: the most recent transitions, any of which may be drawn again."""
+"""Uniform replay: the most recent transitions, any of which may be drawn again, with each observation stored once.
+
+Every environment has a stream: a ring of rows, one for each observation, in the order in which they were made. A row
+whose observation was acted on *starts a transition*; what the action led to is the row after it. So a truncated
+episode's last observation has a row that starts nothing, and a stream's newest row is *open*: it starts nothing until
+the next chunk begins with it. Stacks of frames are rebuilt when a transition is drawn.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tianji.layout import ages
+
+Views = Mapping[str, NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class Experience:
+    """A chunk, with what tells whether it goes on where another one ended."""
+
+    views: Views
+    """Fields by name; see `tianji.layout.rollout_layout`."""
+    producer: int
+    sequence: int
+    """0, 1, 2, ... for each producer."""
+
 
 class Replay:
-    """A ring of transitions in preallocated arrays, as the environment gave them (uint8 stays uint8).
+    """Rings of observations in preallocated arrays, as the environment gave them (uint8 stays uint8).
+
+    Memory is taken when it is first written to.
 
     Parameters
     ----------
     capacity
-        transitions kept; the oldest give way.
+        transitions kept over all streams; the oldest of each stream give way. Last observations of truncated episodes
+        and rows behind a gap in the sequence take the place of some.
+    streams
+        environments, over all producers.
     observation_shape, observation_dtype
-        of one observation.
+        of one observation (one frame).
+    stack
+        observations that a network sees at a time, S.
     """
 
-    def __init__(self, capacity: int, observation_shape: tuple[int, ...], observation_dtype: str) -> None:
-        self.capacity = capacity
+    def __init__(
+        self, capacity: int, streams: int, observation_shape: tuple[int, ...], observation_dtype: str, stack: int = 1
+    ) -> None:
+        self.streams = streams
+        self.stack = stack
+        self.rows = -(-capacity // streams) + stack + 1
+        """Of one stream: beside transitions, history for a stack, a truncated episode's last observation, the open row."""
         self.size = 0
-        self._next = 0
-        self._arrays: dict[str, NDArray[Any]] = {
-            "observation": np.zeros((capacity, *observation_shape), observation_dtype),
-            "next_observation": np.zeros((capacity, *observation_shape), observation_dtype),
-            "action": np.zeros(capacity, np.int64),
-            "reward": np.zeros(capacity, np.float32),
-            "terminated": np.zeros(capacity, bool),
+        """Transitions stored."""
+        total = streams * self.rows
+        self._observation = np.zeros((total, *observation_shape), observation_dtype)
+        self._action = np.zeros(total, np.int64)
+        self._reward = np.zeros(total, np.float32)
+        self._terminated = np.zeros(total, bool)
+        self._starts = np.zeros(total, bool)
+        self._age = np.zeros(total, np.uint8)
+        """Rows before it that belong to its episode, up to S - 1."""
+        self._written = np.zeros(streams, np.int64)
+        """Rows ever written to each stream: row p lies at p modulo `rows`."""
+        self._sequence: dict[int, int] = {}
+
+    @property
+    def nbytes(self) -> int:
+        """Memory in bytes, when all of it has been written."""
+        return sum(array.nbytes for array in vars(self).values() if isinstance(array, np.ndarray))
+
+    @property
+    def drawn_bytes(self) -> int:
+        """What the observations of one transition that is drawn take."""
+        return (self.stack + 1) * int(self._observation[0].nbytes)
+
+    def insert(self, experience: Experience) -> None:
+        """Add a chunk's transitions to the streams of its producer.
+
+        A chunk that is not the next one of its producer begins afresh, with the frames of history that it carries.
+
+        Raises
+        ------
+        ValueError
+            when a stream has no room for a chunk's steps, or there is no stream for this producer.
+        """
+        chunk, producer = experience.views, experience.producer
+        steps, environments = chunk["action"].shape
+        if 2 * steps + 1 > self.rows:  # A chunk in which every episode lasts one step has that many observations.
+            raise ValueError(f"two chunks of {steps} steps do not fit into a replay of {self.rows} rows for each environment")
+        if (producer + 1) * environments > self.streams:
+            raise ValueError(f"producer {producer} of {environments} environments exceeds the replay's {self.streams} streams")
+        goes_on = self._sequence.get(producer) == experience.sequence - 1
+        self._sequence[producer] = experience.sequence
+        if self.stack > 1:
+            age = ages(chunk["terminated"] | chunk["truncated"], chunk["age"], self.stack)
+        else:
+            age = np.zeros((steps + 1, environments), np.int64)
+        numbered = np.cumsum(chunk["truncated"]).reshape(steps, environments) - 1
+        for b in range(environments):
+            stream = producer * environments + b
+            if not goes_on:
+                known = int(age[0, b])
+                rows = self._claim(stream, known)
+                self._observation[rows] = chunk["observation"][self.stack - 1 - known : self.stack - 1, b]
+                self._age[rows] = np.arange(known)
+            cut = np.flatnonzero(chunk["truncated"][:, b])
+            # The newest row of a stream that goes on holds the observation that this chunk begins with.
+            self._written[stream] -= goes_on
+            rows = self._claim(stream, steps + 1 + len(cut))
+            self._observation[rows[cut + np.arange(1, len(cut) + 1)]] = chunk["final_observation"][numbered[cut, b]]
+            # Every truncated step moves the steps after it on by the row of its last observation.
+            acted = np.arange(steps + 1)
+            acted[1:] += np.cumsum(chunk["truncated"][:, b])
+            at = rows[acted]
+            self._observation[at] = chunk["observation"][self.stack - 1 :, b]
+            self._age[at] = age[:, b]
+            at = at[:-1]
+            for place, name in ((self._action, "action"), (self._reward, "reward"), (self._terminated, "terminated")):
+                place[at] = chunk[name][:, b]
+            self._starts[at] = True
+            self.size += self._count(rows)
+
+    def draw(self, rng: np.random.Generator, count: int) -> dict[str, NDArray[Any]]:
+        """Transitions drawn uniformly, with replacement, by field.
+
+        Observations are [N, ...], or stacks [N, S, ...], oldest frame first; where an episode has fewer frames, its first
+        stands for those before it. The next observation of a terminated step means nothing.
+
+        Raises
+        ------
+        ValueError
+            when there is no transition.
+        """
+        if not self.size:
+            raise ValueError("there is no transition in this replay")
+        stream, row = self._candidates(rng, count)
+        while len(rejected := np.flatnonzero(~self._drawable(stream, row))):
+            stream[rejected], row[rejected] = self._candidates(rng, len(rejected))
+        at = self._at(stream, row)
+        observation, following = self._seen(stream, row)
+        return {
+            "observation": observation,
+            "next_observation": following,
+            "action": self._action.take(at),
+            "reward": self._reward.take(at),
+            "terminated": self._terminated.take(at),
         }
 
-    def insert(self, transitions: Mapping[str, NDArray[Any]]) -> None:
-        """Add N transitions, oldest first; N may not exceed the capacity."""
-        count = len(transitions["action"])
-        if count > self.capacity:
-            raise ValueError(f"{count} transitions do not fit into a replay of {self.capacity}")
-        head = min(count, self.capacity - self._next)
-        for name, array in self._arrays.items():
-            array[self._next : self._next + head] = transitions[name][:head]
-            array[: count - head] = transitions[name][head:]
-        self._next = (self._next + count) % self.capacity
-        self.size = min(self.capacity, self.size + count)
+    def _claim(self, stream: int, count: int) -> NDArray[np.int64]:
+        """Places of the next rows of a stream, oldest first; what they held is gone."""
+        rows = stream * self.rows + np.arange(self._written[stream], self._written[stream] + count) % self.rows
+        self._written[stream] += count
+        self.size -= self._count(rows)
+        self._starts[rows] = False
+        return rows
 
-    def take(self, rows: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
-        """Copies of these rows, by field."""
-        return {name: array[rows] for name, array in self._arrays.items()}
+    def _count(self, rows: NDArray[np.int64]) -> int:
+        """Transitions that start in these rows, of which some may be named twice."""
+        return int(np.count_nonzero(self._starts[rows[-self.rows :]]))
+
+    def _oldest(self) -> NDArray[np.int64]:
+        return np.maximum(self._written - self.rows, 0)
+
+    def _at(self, stream: NDArray[np.int64], row: NDArray[np.int64]) -> NDArray[np.int64]:
+        place: NDArray[np.int64] = stream * self.rows + row % self.rows
+        return place
+
+    def _candidates(self, rng: np.random.Generator, count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Streams and rows, uniform over all that are there but each stream's newest."""
+        oldest = self._oldest()
+        ends: NDArray[np.int64] = np.cumsum(np.maximum(self._written - 1 - oldest, 0))
+        number = rng.integers(0, ends[-1], count)
+        stream: NDArray[np.int64] = np.searchsorted(ends, number, side="right")
+        return stream, self._written[stream] - 1 + number - ends[stream]
+
+    def _drawable(self, stream: NDArray[np.int64], row: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Whether transitions start there whose history is still there too."""
+        at = self._at(stream, row)
+        good: NDArray[np.bool_] = self._starts.take(at)
+        if self.stack > 1:
+            good &= row - self._age.take(at) >= self._oldest().take(stream)
+        return good
+
+    def _seen(self, stream: NDArray[np.int64], row: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Observations that were acted on, and those that followed, which share all frames but one."""
+        if self.stack == 1:
+            # `take` gathers short rows many times faster than an index does.
+            before, after = (self._observation.take(self._at(stream, r), axis=0) for r in (row, row + 1))
+            return before, after
+        back = np.arange(self.stack - 1, -2, -1)
+        first = row - self._age[self._at(stream, row)]
+        frames = self._observation[self._at(stream[:, None], np.maximum(row[:, None] - back, first[:, None]))]
+        return frames[:, :-1], frames[:, 1:]
 
 
-def transitions_of(chunk: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    """The transitions of a chunk, one row each in order of (step, environment).
+def transitions_of(chunk: Views) -> dict[str, NDArray[Any]]:
+    """The transitions of a chunk without stacks, one row each in order of (step, environment).
 
     The next observation of a truncated step is the episode's last one, not the reset one that follows it. (That of a
     terminated step does not matter: nothing is bootstrapped from it.)

@@ -69,7 +69,7 @@ class Actor(Role):
                 self.free.extend(slots)
             case WeightsArrived(version=version):
                 self.version = version
-            case WorkDone(result=RolloutDone() as done):
+            case WorkDone(result=RolloutDone() as done, took_ns=took_ns):
                 header = ChunkHeader(
                     producer=self.producer,
                     sequence=self.sequence,
@@ -79,6 +79,7 @@ class Actor(Role):
                     ragged_rows=done.ragged_rows,
                     size_bytes=done.size_bytes,
                     slot=done.slot,
+                    took_ns=took_ns,
                 )
                 self.sequence += 1
                 self.samples += done.count

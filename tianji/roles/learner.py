@@ -1,19 +1,27 @@
-"""Learner: trains when it holds a round of experience, then publishes its weights."""
+"""Learner: takes experience in, trains when the balance allows, publishes its weights, and hands out credit.
+
+One state machine for all algorithms. They differ in whether a chunk is trained on once, in its slot (PPO, IMPALA), or is
+copied into a replay that training draws from (DQN); in what may be stale; and in whether a mean of groups is waited for.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tianji.balance import SequenceLedger, StalenessLedger
-from tianji.messages import ChunkHeader, ProtocolError
+from tianji.averaging import Stamp
+from tianji.balance import Balance
+from tianji.messages import ChunkHeader, ProtocolError, SlotRef
 from tianji.roles.role import (
     Announce,
     Arrived,
     Begin,
     Effect,
     Event,
+    ModelArrived,
     PublishWeights,
+    PushModel,
     Release,
     Role,
     TakeSnapshot,
@@ -22,27 +30,65 @@ from tianji.roles.role import (
     Work,
     WorkDone,
 )
+from tianji.staleness import SequenceLedger, StalenessLedger
 
 
 @dataclass(frozen=True)
 class Update:
-    """Work: train on these chunks, the first of which begins at environment step `steps`."""
+    """Work: take these chunks in and, if `train`, do one round of updates.
+
+    `steps` environment steps, over all groups, came before these chunks. `stale`: one of them is of an older policy
+    than the one that is trained.
+    """
 
     chunks: Sequence[ChunkHeader]
     steps: int
+    train: bool = True
+    stale: bool = False
 
 
 @dataclass(frozen=True)
 class UpdateDone:
-    """The chunks were trained on."""
+    """The chunks were taken in; their slots are free. `rows` were trained on in so many optimizer steps."""
 
     chunks: Sequence[ChunkHeader]
     optimizer_steps: int
+    rows: int
+
+
+@dataclass(frozen=True)
+class Adopt:
+    """Work: let the weights be the mean of the groups, and keep what was learned since they were pushed."""
+
+
+@dataclass(frozen=True)
+class Adopted:
+    """The mean is adopted."""
+
+
+@dataclass(frozen=True)
+class Membership:
+    """A learner's place among groups that a Root averages.
+
+    Parameters
+    ----------
+    group, groups
+        its number, and how many there are.
+    every_rounds
+        rounds of updates between two pushes.
+    waits
+        True waits for the mean before it publishes weights (on-policy); False trains on and adopts the mean when it comes.
+    """
+
+    group: int
+    groups: int
+    every_rounds: int
+    waits: bool
 
 
 @dataclass
 class Learner(Role):
-    """State of one on-policy learner.
+    """State of one learner.
 
     Parameters
     ----------
@@ -50,105 +96,261 @@ class Learner(Role):
         where chunks arrive.
     layout
         id that every chunk must have.
-    round_chunks
-        chunks in one update round.
+    balance
+        the rule that says when to train and when to give credit.
+    staleness
+        which chunks may be trained on.
+    reuses
+        True where chunks go to a replay on arrival; False trains on each chunk once, in its slot.
     budget_steps
-        environment steps; no round is begun that would exceed it.
+        environment steps of this group; no round is begun that would exceed it.
     snapshot_every_steps
         the policy is handed out at the end of each round that passes a multiple of this, before the first and after
-        the last.
-    staleness_bound
-        see `StalenessLedger`.
+        the last; None never does.
+    membership
+        of a group that is averaged with others, or waits for a Root alone; None where there is no Root.
     """
 
     port: str
     layout: int
-    round_chunks: int
+    balance: Balance
+    staleness: StalenessLedger
+    reuses: bool
     budget_steps: int
-    snapshot_every_steps: int
-    staleness_bound: int | None = 0
+    snapshot_every_steps: int | None
+    membership: Membership | None = None
     version: int = field(default=0, init=False)
+    """Changes of the weights: optimizer steps, and means adopted."""
     steps: int = field(default=0, init=False)
+    """Environment steps of this group that were taken in."""
+    optimizer_steps: int = field(default=0, init=False)
+    rounds: int = field(default=0, init=False)
     announced: bool = field(default=False, init=False)
     snapshot_version: int = field(default=-1, init=False)
     pending: list[ChunkHeader] = field(default_factory=list, init=False)
 
     def __post_init__(self) -> None:
-        self.staleness = StalenessLedger(self.staleness_bound)
         self.sequences = SequenceLedger()
-        self.consumed = 0
+        self.held: Counter[int] = Counter()
+        """Credit that each arena's actor has."""
+        self.idle: list[SlotRef] = []
+        """Slots that nobody reads and no credit was given for yet, oldest first."""
+        self.steps_elsewhere = 0
+        self._training = False
+        self._snapshot_due = False
+        self._pushed = Stamp()
+        self._trained_since_push = 0
+        self._mean: Sequence[Stamp] | None = None
+        """A mean that lies in the inbox, to be adopted."""
+        self._awaits_mean = False
+        self.adopted = 0
         super().__post_init__()
 
     def table(self) -> tuple[Trigger, ...]:
-        return (Trigger("update", self._may_update, self._update),)
+        return (
+            Trigger("adopt", lambda: self._free() and self._mean is not None, self._adopt),
+            Trigger("finish", lambda: self._free() and not self.announced and self._exhausted(), self._finish),
+            Trigger("credit", lambda: bool(self.idle) and not self._stopped() and self.balance.may_grant(), self._credit),
+            Trigger("snapshot", lambda: self._free() and self._snapshot_due, self._snapshot),
+            Trigger("evict", lambda: not self.working and bool(self._overtaken()), self._evict),
+            Trigger("take in", lambda: self._free() and self.reuses and self._may_take_in(), self._take_in),
+            Trigger("update", lambda: self._free() and not self.reuses and self._may_update(), self._update),
+        )
+
+    # Conditions
+
+    def _stopped(self) -> bool:
+        return self.stopping is not None or self.announced
+
+    def _free(self) -> bool:
+        return not self.working and self.stopping is None and (not self._awaits_mean or self._mean is not None)
+
+    def _exhausted(self) -> bool:
+        """Whether another round would exceed the budget, and all that was taken in has been trained on."""
+        over = self.steps + self._next_samples() > self.budget_steps
+        return over and (not self.reuses or self.balance.mode == "off" or not self.balance.may_train())
+
+    def _next_samples(self) -> int:
+        return self.balance.chunk_samples if self.reuses else self.balance.round_samples
+
+    def _may_take_in(self) -> bool:
+        if self.announced:
+            return False
+        fits = self.pending and self.steps + self.pending[0].count <= self.budget_steps
+        return bool(fits) or self.balance.may_train()
 
     def _may_update(self) -> bool:
-        return not self.working and self.stopping is None and not self.announced and len(self.pending) >= self.round_chunks
+        return not self.announced and len(self.pending) >= self.balance.round_chunks
+
+    def _overtaken(self) -> list[ChunkHeader]:
+        """Chunks that were admitted and would be beyond the bound if they were trained on now."""
+        return [chunk for chunk in self.pending if not self.staleness.within(self.version - chunk.version)]
+
+    # Calls
+
+    def _evict(self) -> list[Effect]:
+        overtaken = self._overtaken()
+        self.pending = [chunk for chunk in self.pending if chunk not in overtaken]
+        for chunk in overtaken:
+            self.staleness.evict(chunk.count)
+            if not self.reuses:
+                self.balance.withdraw(chunk.count)
+        self.idle += [chunk.slot for chunk in overtaken]
+        return []
+
+    def _take_in(self) -> list[Effect]:
+        """Replay: all that came goes in, and a round follows if there is one to do."""
+        before, taken = self.steps, 0
+        for chunk in self.pending:
+            if self.steps + chunk.count > self.budget_steps:
+                break
+            self.steps += chunk.count
+            self.balance.insert(chunk.count)
+            self.staleness.use(self.version, chunk.version)
+            taken += 1
+        chunks, self.pending = self.pending[:taken], self.pending[taken:]
+        self._mark_snapshot(before)
+        return self._begin(Update(chunks, before + self.steps_elsewhere, train=self.balance.may_train()))
 
     def _update(self) -> list[Effect]:
-        batch, self.pending = self.pending[: self.round_chunks], self.pending[self.round_chunks :]
+        """Once each: a round of the chunks that came first."""
+        n = self.balance.round_chunks
+        chunks, self.pending = self.pending[:n], self.pending[n:]
         # Order of arrival is chance; order of producer is not. The sum over a batch then is the same in every run.
-        batch.sort(key=lambda chunk: (chunk.producer, chunk.sequence))
+        chunks.sort(key=lambda chunk: (chunk.producer, chunk.sequence))
+        before = self.steps
+        for chunk in chunks:
+            self.steps += chunk.count
+            self.staleness.use(self.version, chunk.version)
+        self._mark_snapshot(before)
+        stale = any(chunk.version < self.version for chunk in chunks)
+        return self._begin(Update(chunks, before + self.steps_elsewhere, stale=stale))
+
+    def _begin(self, update: Update) -> list[Effect]:
         self.working = True
-        return [Work(Update(batch, self.steps))]
+        self._training = update.train
+        if update.train:
+            self.balance.begin_round()
+        return [Work(update)]
+
+    def _credit(self) -> list[Effect]:
+        """Give back as many slots as may be, first to the actors that have the least credit."""
+        granted = []
+        while self.idle and self.balance.may_grant():
+            slot = min(self.idle, key=lambda slot: self.held[slot.arena])
+            self.idle.remove(slot)
+            self.held[slot.arena] += 1
+            self.balance.grant()
+            granted.append(slot)
+        return [Release(self.port, granted)]
+
+    def _adopt(self) -> list[Effect]:
+        assert self._mean is not None
+        self.working = True
+        self.steps_elsewhere = sum(s.steps for g, s in enumerate(self._mean) if g != self._group)
+        self._mean, self._awaits_mean = None, False
+        return [Work(Adopt())]
+
+    def _finish(self) -> list[Effect]:
+        self.announced = True
+        handed_out = [] if self.snapshot_every_steps is None else self._snapshot()
+        return [*handed_out, Announce("steps")]
+
+    def _snapshot(self) -> list[Effect]:
+        self._snapshot_due = False
+        self.snapshot_version = self.version
+        return [TakeSnapshot(self.version, self.steps + self.steps_elsewhere)]
+
+    def _mark_snapshot(self, before: int) -> None:
+        every = self.snapshot_every_steps
+        if every is not None and (before + self.steps_elsewhere) // every != (self.steps + self.steps_elsewhere) // every:
+            self._snapshot_due = True
+
+    # Events
 
     def absorb(self, event: Event) -> list[Effect]:
         match event:
             case Begin():
-                return [PublishWeights(0), self._snapshot()]
+                return [PublishWeights(0), *([] if self.snapshot_every_steps is None else self._snapshot())]
             case Arrived(chunks=chunks):
-                return self._take_in(chunks)
-            case WorkDone(result=UpdateDone() as done):
-                return self._updated(done)
+                self._arrived(chunks)
+            case ModelArrived(stamps=stamps):
+                # One that lacks our latest push would take back what we learned before it: the next one will have it.
+                if stamps[self._group].number == self._pushed.number:
+                    self._mean = stamps
+            case WorkDone(result=UpdateDone() as done, took_ns=took_ns):
+                return self._updated(done, took_ns)
+            case WorkDone(result=Adopted()):
+                self.version += 1
+                self.adopted += 1
+                return self._publish()
         return []
 
-    def _take_in(self, chunks: Sequence[ChunkHeader]) -> list[Effect]:
-        evicted = []
+    @property
+    def _group(self) -> int:
+        return 0 if self.membership is None else self.membership.group
+
+    def _publish(self) -> list[Effect]:
+        """Unless nobody will sample with these weights any more."""
+        return [] if self._exhausted() else [PublishWeights(self.version)]
+
+    def _arrived(self, chunks: Sequence[ChunkHeader]) -> None:
         for chunk in chunks:
             if chunk.layout != self.layout:
                 raise ProtocolError(f"chunk of producer {chunk.producer} has layout {chunk.layout}, not {self.layout}")
-            self.sequences.see(chunk.producer, chunk.sequence)
-            if self.staleness.admit(self.version, chunk.version, chunk.count):
+            lost = self.sequences.see(chunk.producer, chunk.sequence)
+            self.balance.arrive(1, lost or 0)
+            self.balance.produced.see(chunk.took_ns)
+            self.held[chunk.slot.arena] -= 1
+            if lost is not None and self.staleness.admit(self.version, chunk.version, chunk.count):
                 self.pending.append(chunk)
+                if not self.reuses:
+                    self.balance.insert(chunk.count)
             else:
-                evicted.append(chunk.slot)
-        return [Release(self.port, evicted)] if evicted else []
+                self.idle.append(chunk.slot)
 
-    def _updated(self, done: UpdateDone) -> list[Effect]:
-        samples = sum(chunk.count for chunk in done.chunks)
-        before, self.steps = self.steps, self.steps + samples
+    def _updated(self, done: UpdateDone, took_ns: int) -> list[Effect]:
+        self.idle += [chunk.slot for chunk in done.chunks]
+        if self._training:
+            self.rounds += 1
+            self._trained_since_push += self.balance.round_samples
+            self.balance.end_round(done.rows, took_ns, withheld=len(self.idle) - len(done.chunks))
+        if not done.optimizer_steps:
+            return []
+        self.optimizer_steps += done.optimizer_steps
         self.version += done.optimizer_steps
-        self.consumed += samples
-        last = self.steps + samples > self.budget_steps
-        # Whoever waits comes first: actors get their weights before anything else is done. A round without an optimizer
-        # step (a replay that is still filling) has nothing to publish.
-        effects: list[Effect] = [] if last or not done.optimizer_steps else [PublishWeights(self.version)]
-        if not last:  # Credit would start a fragment that nobody trains on.
-            effects.append(Release(self.port, [chunk.slot for chunk in done.chunks]))
-        if last or before // self.snapshot_every_steps != self.steps // self.snapshot_every_steps:
-            effects.append(self._snapshot())
-        if last:
-            self.announced = True
-            effects.append(Announce("steps"))
-        return effects
-
-    def _snapshot(self) -> Effect:
-        self.snapshot_version = self.version
-        return TakeSnapshot(self.version, self.steps)
+        effects: list[Effect] = []
+        m = self.membership
+        if m is not None and self.rounds % m.every_rounds == 0:
+            self._pushed = Stamp(self._pushed.number + 1, self._trained_since_push, self.steps)
+            self._trained_since_push, self._awaits_mean, self._mean = 0, m.waits, None
+            stamps = [self._pushed if g == m.group else Stamp() for g in range(m.groups)]
+            effects.append(PushModel(self._pushed.number, stamps))
+        # Whoever waits comes first: actors get their weights before anything else is done.
+        return effects if self._awaits_mean else [*effects, *self._publish()]
 
     def closing(self) -> list[Effect]:
         # However it ended: the last policy is handed out.
-        return [] if self.snapshot_version == self.version else [self._snapshot()]
+        return [] if self.snapshot_every_steps is None or self.snapshot_version == self.version else self._snapshot()
+
+    # Accounts
 
     def waiting_for(self) -> Waiting:
-        return "stop" if self.announced else "samples"
+        if self.announced:
+            return "stop"
+        return "barrier" if self._awaits_mean else "samples"
+
+    def histograms(self) -> Mapping[str, Mapping[int, int]]:
+        return self.staleness.histograms()
 
     def counters(self) -> dict[str, float]:
         return {
             "steps": float(self.steps),
-            "optimizer_steps": float(self.version),
-            "samples_consumed_unique": float(self.consumed),
+            "optimizer_steps": float(self.optimizer_steps),
+            "samples_consumed_unique": float(self.steps),
             "chunks_lost": float(self.sequences.lost),
             "chunks_duplicated": float(self.sequences.duplicated),
+            "means_adopted": float(self.adopted),
             **self.staleness.counters(),
+            **self.balance.counters(),
         }

@@ -7,10 +7,11 @@ reports their completion as further events, so the same code runs in real proces
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from tianji.averaging import Stamp
 from tianji.messages import ChunkHeader, SlotRef
 
 # Events: what a world tells a role.
@@ -46,9 +47,19 @@ class WeightsArrived:
 
 @dataclass(frozen=True)
 class WorkDone:
-    """The work that the role started is finished."""
+    """The work that the role started is finished, and took so many nanoseconds."""
 
     result: Any
+    took_ns: int = 0
+
+
+@dataclass(frozen=True)
+class ModelArrived:
+    """A model lies in the worker's inbox of this port: a learner's at the Root, the Root's mean at a learner."""
+
+    port: str
+    stamps: Sequence[Stamp]
+    """What is in it of each group, by the group's number."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +69,7 @@ class StopAsked:
     reason: str
 
 
-Event = Begin | Arrived | Credited | WeightsArrived | WorkDone | StopAsked
+Event = Begin | Arrived | Credited | WeightsArrived | ModelArrived | WorkDone | StopAsked
 
 # Effects: what a role asks of its world.
 
@@ -94,6 +105,14 @@ class PublishWeights:
 
 
 @dataclass(frozen=True)
+class PushModel:
+    """Send the worker's model to whoever averages models, or has them averaged, under this number."""
+
+    number: int
+    stamps: Sequence[Stamp]
+
+
+@dataclass(frozen=True)
 class TakeSnapshot:
     """Hand the policy to the launcher, stamped."""
 
@@ -113,7 +132,7 @@ class End:
     """Nothing will follow: account for yourself and leave."""
 
 
-Effect = Send | Release | Work | PublishWeights | TakeSnapshot | Announce | End
+Effect = Send | Release | Work | PublishWeights | PushModel | TakeSnapshot | Announce | End
 
 Waiting = Literal["samples", "weights", "credit", "barrier", "stop"]
 
@@ -131,7 +150,7 @@ class Trigger:
 class Role(ABC):
     """A state machine with a trigger table.
 
-    `handle` lets `absorb` take the event into the state, then fires triggers, in the order of the table, until no
+    `handle` lets `absorb` take what happened into the state, then fires triggers, in the order of the table, until no
     condition holds.
     """
 
@@ -160,19 +179,25 @@ class Role(ABC):
         """Totals for the role's report."""
         return {}
 
+    def histograms(self) -> Mapping[str, Mapping[int, int]]:
+        """Distributions for the role's report."""
+        return {}
+
     def closing(self) -> list[Effect]:
         """What the role still owes when it ends."""
         return []
 
-    def handle(self, event: Event) -> list[Effect]:
-        """Advance by one event."""
+    def handle(self, *events: Event) -> list[Effect]:
+        """Advance by what has happened since the last call, in order."""
+        effects: list[Effect] = []
         if self.ended:
-            return []
-        if isinstance(event, StopAsked):
-            self.stopping = event.reason
-        if isinstance(event, WorkDone):
-            self.working = False
-        effects = self.absorb(event)
+            return effects
+        for event in events:
+            if isinstance(event, StopAsked):
+                self.stopping = event.reason
+            if isinstance(event, WorkDone):
+                self.working = False
+            effects += self.absorb(event)
         fired = True
         while fired and not self.ended:
             fired = False

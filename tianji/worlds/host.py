@@ -5,7 +5,7 @@ Both worlds use it; they differ in what they do between two pumps (wait in a pol
 
 from __future__ import annotations
 
-from collections import deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -20,7 +20,9 @@ from tianji.roles.role import (
     Effect,
     End,
     Event,
+    ModelArrived,
     PublishWeights,
+    PushModel,
     Release,
     Role,
     Send,
@@ -32,7 +34,19 @@ from tianji.roles.role import (
 )
 from tianji.telemetry import Clock, Sink
 from tianji.worlds.sampler import Sampler
-from tianji.worlds.workers import Worker
+from tianji.worlds.workers import ModelWorker, Worker
+
+Trace = Callable[[str, Sequence[Event], Sequence[Effect]], None]
+"""Is told what each role heard and what it did about it."""
+
+
+@dataclass
+class Models:
+    """Ends of the edges on which models travel between learners and the Root, and the worker that holds them."""
+
+    worker: ModelWorker
+    inlets: dict[str, WeightsInlet]
+    outlet: WeightsOutlet
 
 
 @dataclass
@@ -43,10 +57,15 @@ class Host:
     worker: Worker
     tell: Sink
     clock: Clock
+    """Stamps what is told, and accounts for time."""
+    pace: Clock
+    """The time that the role is told of: that of the clock, or one that repeats."""
     inlets: dict[str, Inlet] = field(default_factory=dict)
     outlets: dict[str, Outlet] = field(default_factory=dict)
     weights_in: WeightsInlet | None = None
     weights_out: WeightsOutlet | None = None
+    models: Models | None = None
+    trace: Trace | None = None
 
     def __post_init__(self) -> None:
         self.account = self.worker.account
@@ -54,13 +73,17 @@ class Host:
         self._work_ns = COALESCE_NS + 1
         """How long the last piece of work took; the first is taken for a long one."""
         self._begun = False
-        self._early: list[Event] = []
+        self._early: dict[str, Event] = {}
+        """What came before the start, and must not call again."""
+        self._done: list[Event] = []
+        """Work that is finished, and that the role has not heard of."""
 
     @property
     def endpoints(self) -> list[Endpoint]:
         """Everything that a poller should watch."""
         ends: list[Endpoint] = [*self.inlets.values(), *self.outlets.values()]
-        return ends + [end for end in (self.weights_in, self.weights_out) if end is not None]
+        ends += [end for end in (self.weights_in, self.weights_out) if end is not None]
+        return ends if self.models is None else [*ends, *self.models.inlets.values(), self.models.outlet]
 
     @property
     def ended(self) -> bool:
@@ -69,25 +92,37 @@ class Host:
     def begin(self) -> None:
         """Everybody is connected: let the role act."""
         self._begun = True
-        self._drive(Begin())
-        early, self._early = self._early, []
-        for event in early:
-            self._drive(event)
+        early, self._early = self._early, {}
+        self._drive(Begin(), *early.values())
 
     def stop(self, reason: str) -> None:
         """Ask the role to end."""
         self._drive(StopAsked(reason))
 
     def pump(self) -> bool:
-        """Hand the role all that has come in; say whether there was anything."""
+        """Hand the role all that has happened; say whether there was anything."""
         events = self._take_in()
         if not self._begun:
             # Others have begun before. What they send is kept, or a poller would call for it again and again.
-            self._early += events
+            for event in events:
+                self._keep(event)
             return False
-        for event in events:
-            self._drive(event)
-        return bool(events)
+        done, self._done = self._done, []
+        if done or events:
+            # First what this role has done: what came meanwhile finds it as it is now.
+            self._drive(*done, *events)
+        return bool(done or events)
+
+    def _keep(self, event: Event) -> None:
+        key = f"{type(event).__name__} {getattr(event, 'port', '')}"
+        match event, self._early.get(key):
+            case Arrived(port=port, chunks=later), Arrived(chunks=earlier):
+                self._early[key] = Arrived(port, [*earlier, *later])
+            case Credited(port=port, slots=later), Credited(slots=earlier):
+                self._early[key] = Credited(port, [*earlier, *later])
+            case _:
+                # Of weights and models the latest counts.
+                self._early[key] = event
 
     def _take_in(self) -> list[Event]:
         """Everything that has come, as events."""
@@ -106,30 +141,42 @@ class Host:
                 # A learner publishes before it gives credit. So weights are looked for after credit, and the role hears
                 # of them first: whoever was waiting for credit goes on with the weights that came with it.
                 events.insert(0, WeightsArrived(version))
+        if self.models is not None:
+            self.models.outlet.serve()
+            for port, source in self.models.inlets.items():
+                if source.latest(self.models.worker.inbox(port)) is not None:
+                    events.append(ModelArrived(port, self.models.worker.stamps(port)))
         return events
 
-    def _drive(self, event: Event) -> None:
-        """Handle an event and all that follows from it at once."""
-        effects = deque(self.role.handle(event))
-        while effects:
-            done = self._perform(effects.popleft())
-            if done is not None:
-                effects.extend(self.role.handle(done))
+    def _drive(self, *events: Event) -> None:
+        """Let the role handle events, and do what it says; work comes last, when all that others wait for is on its way."""
+        effects = self.role.handle(*events)
+        if self.trace is not None:
+            self.trace(self.role.name, events, effects)
+        work = None
+        for effect in effects:
+            if isinstance(effect, Work):
+                work = effect
+            else:
+                self._perform(effect)
+        if work is not None:
+            self._work(work)
 
-    def _perform(self, effect: Effect) -> Event | None:
+    def _work(self, work: Work) -> None:
+        if not self._started:
+            self._started = True
+            self.tell(Started(self.role.name, self.clock()))
+        if self._work_ns > COALESCE_NS:
+            # Peers would wait for what was kept back until this is done.
+            for end in self.endpoints:
+                end.flush()
+        start, paced = self.clock(), self.pace()
+        result = self.worker.run(work.argument)
+        self._work_ns = self.clock() - start
+        self._done.append(WorkDone(result, self.pace() - paced))
+
+    def _perform(self, effect: Effect) -> None:
         match effect:
-            case Work(argument=argument):
-                if not self._started:
-                    self._started = True
-                    self.tell(Started(self.role.name, self.clock()))
-                start = self.clock()
-                if self._work_ns > COALESCE_NS:
-                    # Peers would wait for what was kept back until this is done.
-                    for end in self.endpoints:
-                        end.flush()
-                result = self.worker.run(argument)
-                self._work_ns = self.clock() - start
-                return WorkDone(result)
             case Send(port=port, chunks=chunks):
                 start = self.clock()
                 self.outlets[port].send(chunks)
@@ -142,6 +189,11 @@ class Host:
                 start = self.clock()
                 self.weights_out.publish(version, self.worker.weights())
                 self.account.busy_ns["send"] += self.clock() - start
+            case PushModel(number=number, stamps=stamps):
+                assert self.models is not None
+                start = self.clock()
+                self.models.outlet.publish(number, self.models.worker.push(stamps))
+                self.account.busy_ns["send"] += self.clock() - start
             case TakeSnapshot(version=version, steps=steps):
                 flat = np.ascontiguousarray(self.worker.weights(), "<f4").tobytes()
                 self.tell(Snapshot(version, steps, self.clock(), flat))
@@ -149,8 +201,7 @@ class Host:
                 self.tell(Done(reason))
             case End():
                 self._tell_episodes()
-                self.tell(self.account.report(self.role.name, self.role.counters()))
-        return None
+                self.tell(self.account.report(self.role.name, self.role.counters(), self.role.histograms()))
 
     def _tell_episodes(self) -> None:
         """After the chunk is on its way: telling must not delay it."""

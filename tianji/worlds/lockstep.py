@@ -6,6 +6,7 @@ which a strict run must not depend on.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 
 import numpy as np
@@ -16,7 +17,10 @@ from tianji.config import TrainConfig
 from tianji.envs import EnvDescription
 from tianji.messages import FromRole
 from tianji.topology import build
-from tianji.worlds.assembly import assemble
+from tianji.worlds.assembly import Assembler
+from tianji.worlds.host import Trace
+
+TICK_NS = 1_000_000
 
 
 class Deadlock(RuntimeError):
@@ -28,6 +32,7 @@ def run(
     describe: EnvDescription,
     on_message: Callable[[FromRole], str | None],
     order_seed: int | None = None,
+    trace: Trace | None = None,
 ) -> None:
     """Run to the end.
 
@@ -37,6 +42,8 @@ def run(
         is told everything that roles report; the reason it returns, if any, ends the run.
     order_seed
         None serves roles in the order of the topology, always.
+    trace
+        is told all that roles hear and do, in order: two runs alike tell the same.
     """
     topology = build(config, "memory://lockstep")
     reasons: list[str] = []
@@ -47,7 +54,10 @@ def run(
 
     # One BLAS thread, as every process of the real world has: the same sums in the same order.
     with threadpool_limits(1), Network() as network:
-        hosts = [assemble(spec, config, describe, topology, network, tell) for spec in topology.roles]
+        # Time as the roles see it is a count of how often it was asked for: it repeats as everything else does.
+        pace = itertools.count(0, TICK_NS).__next__
+        assembler = Assembler(config, describe, topology, network, tell, pace=pace, trace=trace)
+        hosts = [assembler.build(spec) for spec in topology.roles]
         try:
             order = list(hosts)
             rng = None if order_seed is None else np.random.default_rng(order_seed)

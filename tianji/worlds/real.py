@@ -21,7 +21,7 @@ from tianji.envs import EnvDescription
 from tianji.launch.process import die_with_parent, name_process
 from tianji.messages import PROTOCOL, Failed, FromRole, Hello, Start, Stop, decode_to_role, encode
 from tianji.topology import RoleSpec, Topology
-from tianji.worlds.assembly import assemble
+from tianji.worlds.assembly import Assembler
 from tianji.worlds.host import Host
 
 
@@ -61,7 +61,7 @@ def run(assignment: Assignment, network: Network, control: Control) -> None:
     def tell(message: FromRole) -> None:
         control.send(encode(message))
 
-    host = assemble(spec, assignment.config, assignment.describe, assignment.topology, network, tell)
+    host = Assembler(assignment.config, assignment.describe, assignment.topology, network, tell).build(spec)
     try:
         tell(Hello(spec.name, PROTOCOL, assignment.parent))
         serve(host, control)
@@ -75,11 +75,7 @@ def serve(host: Host, control: Control) -> None:
     clock, waited = time.monotonic_ns, host.account.wait_ns
     with Waiter([control, *host.endpoints]) as waiter:
         while not host.ended:
-            cause = host.role.waiting_for() if begun else "barrier"
-            before = clock()
-            waiter.wait()
-            if begun:
-                waited[cause] += clock() - before
+            # The launcher is heard between any two pieces of work, also by a role that never has to wait.
             for frame in control.receive():
                 message = decode_to_role(frame)
                 if isinstance(message, Start):
@@ -87,8 +83,13 @@ def serve(host: Host, control: Control) -> None:
                     host.begin()
                 elif isinstance(message, Stop):
                     host.stop(message.reason)
-            while not host.ended and host.pump():
-                pass
+            if host.ended or host.pump():
+                continue
+            cause = host.role.waiting_for() if begun else "barrier"
+            before = clock()
+            waiter.wait()
+            if begun:
+                waited[cause] += clock() - before
 
 
 if __name__ == "__main__":

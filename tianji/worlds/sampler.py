@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,8 +11,9 @@ from numpy.typing import NDArray
 from tianji import envs
 from tianji.algorithms import dqn, networks
 from tianji.algorithms.networks import Vector
+from tianji.atari import is_atari
 from tianji.config import TrainConfig
-from tianji.envs import EnvDescription
+from tianji.envs import EnvDescription, Stacks
 from tianji.layout import ChunkLayout
 from tianji.messages import Episode
 from tianji.roles.actor import Rollout, RolloutDone
@@ -44,8 +46,10 @@ class Sampler:
         numbers = range(index * config.envs_per_actor, (index + 1) * config.envs_per_actor)
         seeds = [np.random.SeedSequence([config.seed, number]).generate_state(2) for number in numbers]
         self._noise = [np.random.default_rng(action_seed) for _, action_seed in seeds]
-        self._envs = envs.make_vector(config.env, config.envs_per_actor)
-        self._observation = np.array(self._envs.reset(seed=[int(env_seed) for env_seed, _ in seeds])[0])
+        self._envs = envs.make_vector(config.env, config.envs_per_actor, config.atari)
+        first = self._envs.reset(seed=[int(env_seed) for env_seed, _ in seeds])[0]
+        self._stacks = Stacks(np.array(first), describe.stack)
+        self._whole_games = is_atari(config.env)
         self._returns = np.zeros(config.envs_per_actor)
         self._lengths = np.zeros(config.envs_per_actor, np.int64)
 
@@ -55,18 +59,23 @@ class Sampler:
     def run(self, argument: Rollout) -> RolloutDone:
         """Fill the slot with T steps of every environment."""
         views = self._body(argument.slot)
-        observation, t_max, b = views["observation"], self._horizon, len(self._returns)
+        observation, t_max, b, stacks = views["observation"], self._horizon, len(self._returns), self._stacks
         noise = np.stack([rng.random((t_max, 2)) for rng in self._noise], axis=1)
-        observation[0] = self._observation
+        history = stacks.stack - 1
+        if history:
+            observation[: history + 1] = stacks.seen.swapaxes(0, 1)
+            views["age"][:] = stacks.age
+        else:
+            observation[0] = stacks.seen
         ragged = env_ns = infer_ns = 0
         mark = self._clock()
         for t in range(t_max):
-            scores = self.network.scores(self._blocks, self._describe.encode(observation[t]))
+            scores = self.network.scores(self._blocks, self._describe.encode(stacks.seen))
             action = self._explore(scores, noise[t], self.steps, views, t)
             decided = self._clock()
             infer_ns += decided - mark
             next_observation, reward, terminated, truncated, info = self._envs.step(action)
-            observation[t + 1] = next_observation
+            observation[history + t + 1] = next_observation
             views["action"][t] = action
             views["reward"][t] = reward
             views["terminated"][t] = terminated
@@ -76,21 +85,33 @@ class Sampler:
             self.steps += b
             mark = self._clock()
             env_ns += mark - decided
+            ended = None
             if "final_obs" in info:
                 ended = terminated | truncated
-                for i in np.flatnonzero(ended):
-                    if truncated[i] and not terminated[i]:
-                        views["final_observation"][ragged] = info["final_obs"][i]
-                        ragged += 1
-                    self.finished.append(Episode(mark, float(self._returns[i]), int(self._lengths[i]), self.steps))
-                self._returns[ended] = 0
-                self._lengths[ended] = 0
+                for i in np.flatnonzero(truncated & ~terminated):
+                    views["final_observation"][ragged] = info["final_obs"][i]
+                    ragged += 1
                 # An episode that the environment calls both terminated and truncated has ended: nothing to bootstrap.
                 views["truncated"][t] &= ~terminated
-        self._observation[...] = observation[t_max]
+                self._tell(ended, info, mark)
+            stacks.push(next_observation, ended)
         self.account.busy_ns["infer"] += infer_ns
         self.account.busy_ns["env"] += env_ns
         return RolloutDone(argument.slot, t_max * b, ragged, self._layout.size_bytes(ragged))
+
+    def _tell(self, ended: NDArray[np.bool_], info: dict[str, Any], at_ns: int) -> None:
+        """Note the episodes that ended with this step; of an Atari game the whole game, unclipped, when it is over."""
+        if self._whole_games:
+            # A game can also end while the next episode is being started.
+            for told in (info["final_info"], info):
+                for i in np.flatnonzero(told.get("_episode", ())):
+                    game = told["episode"]
+                    self.finished.append(Episode(at_ns, float(game["r"][i]), int(game["l"][i]), self.steps))
+            return
+        for i in np.flatnonzero(ended):
+            self.finished.append(Episode(at_ns, float(self._returns[i]), int(self._lengths[i]), self.steps))
+        self._returns[ended] = 0
+        self._lengths[ended] = 0
 
     def take_finished(self) -> list[Episode]:
         """Episodes that ended since the last call."""
@@ -107,7 +128,7 @@ Explore = Callable[[NDArray[np.float32], NDArray[np.float64], int, Views, int], 
 
 def _explorer(config: TrainConfig) -> Explore:
     """How this algorithm's actors choose actions."""
-    if config.algo == "ppo":
+    if config.algo != "dqn":
 
         def by_probability(scores: Vector, noise: NDArray[np.float64], steps: int, views: Views, t: int) -> NDArray[np.int64]:
             action, views["log_probability"][t] = choose(scores, noise[:, :1])
@@ -115,9 +136,11 @@ def _explorer(config: TrainConfig) -> Explore:
 
         return by_probability
 
+    everybody = config.environments // config.envs_per_actor
+
     def mostly_greedy(scores: Vector, noise: NDArray[np.float64], steps: int, views: Views, t: int) -> NDArray[np.int64]:
         # Its own steps tell an actor how far all of them are: the schedule needs no message.
-        return epsilon_greedy(scores, noise, dqn.epsilon(config.dqn, steps * config.actors))
+        return epsilon_greedy(scores, noise, dqn.epsilon(config.dqn, steps * everybody))
 
     return mostly_greedy
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tianji.algorithms.networks import Vector
+from tianji.averaging import Stamp
 from tianji.layout import ChunkLayout
 from tianji.messages import SlotRef
 from tianji.telemetry import Account
@@ -31,6 +32,19 @@ class Worker(Protocol):
 
     def close(self) -> None:
         """Free environments."""
+
+
+class ModelWorker(Worker, Protocol):
+    """A worker that exchanges models with others: a learner's with the Root's."""
+
+    def inbox(self, port: str) -> Vector:
+        """Where a model that comes on this port is written, with its stamps."""
+
+    def stamps(self, port: str) -> Sequence[Stamp]:
+        """The stamps of what lies in the inbox of this port."""
+
+    def push(self, stamps: Sequence[Stamp]) -> Vector:
+        """The model to send, with these stamps."""
 
 
 class Idle:

@@ -1,4 +1,4 @@
-"""DQN against slow, independent references, and its replay against a list."""
+"""DQN against slow, independent references."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from tianji.algorithms.dqn import DQN, Regression, epsilon, make_kernel
+from tianji.algorithms import dqn
+from tianji.algorithms.algorithm import Experience, make
+from tianji.algorithms.dqn import Regression, epsilon
 from tianji.algorithms.dqn_numpy import NumpyKernel
 from tianji.algorithms.dqn_torch import TorchKernel
 from tianji.algorithms.networks import QNetwork
@@ -18,13 +20,18 @@ from tianji.envs import EnvDescription
 CARTPOLE = EnvDescription("CartPole-v1", (4,), "<f4", 0, 2)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
-    st.integers(0, 10_000), st.integers(1, 40), st.integers(1, 6), st.lists(st.integers(1, 12), max_size=3), st.integers(2, 5)
+    st.integers(0, 10_000),
+    st.integers(1, 40),
+    st.integers(1, 6),
+    st.lists(st.integers(1, 12), max_size=3),
+    st.integers(2, 5),
+    st.booleans(),
 )
-def test_hand_derived_gradient_equals_autograd(seed, rows, features, hidden, actions):
+def test_hand_derived_gradient_equals_autograd(seed, rows, features, hidden, actions, dueling):
     rng = np.random.default_rng(seed)
-    network = QNetwork(features, tuple(hidden), actions)
+    network = QNetwork(features, tuple(hidden), actions, dueling and len(hidden) > 0)
     flat = network.initialise(seed)
     batch = Regression(
         rng.normal(size=(rows, features)).astype(np.float32),
@@ -34,6 +41,36 @@ def test_hand_derived_gradient_equals_autograd(seed, rows, features, hidden, act
     ours = NumpyKernel(network, DQNConfig(), flat).gradient(batch)
     theirs = TorchKernel(network, DQNConfig(), flat).gradient(batch).numpy()
     np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=2e-5)
+
+
+@pytest.mark.parametrize("dueling", [False, True])
+def test_gradient_equals_finite_differences(dueling):
+    rng, config = np.random.default_rng(2), DQNConfig(huber_delta=0.5)
+    network = QNetwork(3, (5, 4), 3, dueling)
+    flat = network.initialise(1).astype(np.float64)
+    x, target = rng.normal(size=(8, 3)).astype(np.float32), rng.normal(size=8).astype(np.float32)
+    batch = Regression(x, rng.integers(0, 3, 8), target)
+
+    def loss_at(point):
+        """Layer by layer, row by row."""
+        blocks, total = network.views(point), 0.0
+        for row, action, wanted in zip(x.astype(np.float64), batch.action, target, strict=True):
+            for i in range(2):
+                row = np.maximum(row @ blocks[f"q.{i}.kernel"] + blocks[f"q.{i}.bias"], 0)
+            if dueling:
+                value = (row[:4] @ blocks["value.kernel"] + blocks["value.bias"])[0]
+                advantage = row[4:] @ blocks["advantage.kernel"] + blocks["advantage.bias"]
+                q = value + advantage[action] - advantage.mean()
+            else:
+                q = (row @ blocks["q.2.kernel"] + blocks["q.2.bias"])[action]
+            error = abs(q - wanted)
+            total += 0.5 * error**2 if error <= 0.5 else 0.5 * (error - 0.25)
+        return total / 8
+
+    slopes = [(loss_at(flat + step) - loss_at(flat - step)) / 2e-6 for step in 1e-6 * np.eye(len(flat))]
+    for kernel in (NumpyKernel, TorchKernel):
+        gradient = np.asarray(kernel(network, config, flat.astype(np.float32)).gradient(batch))
+        np.testing.assert_allclose(gradient, slopes, atol=2e-6)
 
 
 @pytest.mark.parametrize("max_grad_norm", [0.01, 100.0])
@@ -67,35 +104,6 @@ def test_the_network_equals_torchs_layers():
     assert np.array_equal(network.flatten(network.named_tensors(flat)), flat)
 
 
-@given(st.lists(st.integers(0, 7), max_size=20), st.integers(7, 20))
-def test_replay_keeps_the_most_recent(sizes, capacity):
-    replay, kept, number = Replay(capacity, (2,), "|u1"), [], 0
-    for size in sizes:
-        rows = np.arange(number, number + size)
-        number += size
-        pairs = np.stack([rows, rows], axis=1)
-        replay.insert(
-            {
-                "observation": pairs,
-                "next_observation": pairs + 1,
-                "action": rows,
-                "reward": rows.astype(np.float32),
-                "terminated": rows % 2 == 0,
-            }
-        )
-        kept = (kept + rows.tolist())[-capacity:]
-    assert replay.size == len(kept)
-    found = replay.take(np.arange(replay.size))
-    assert sorted(found["action"].tolist()) == kept
-    assert np.array_equal(found["observation"][:, 0], found["action"].astype(np.uint8))
-    assert np.array_equal(found["terminated"], found["action"] % 2 == 0)
-
-
-def test_more_than_fits_is_refused():
-    with pytest.raises(ValueError, match="do not fit"):
-        Replay(2, (), "<f4").insert({"action": np.zeros(3)})
-
-
 def make_chunk(rng, steps=32):
     ends = rng.random((2, steps, 1)) < 0.15
     return {
@@ -108,54 +116,114 @@ def make_chunk(rng, steps=32):
     }
 
 
-def test_next_observations_of_truncated_steps_are_the_final_ones():
-    chunk = make_chunk(np.random.default_rng(0))
-    rows = transitions_of(chunk)
-    finals = iter(chunk["final_observation"])
-    assert chunk["truncated"].sum() > 1
-    for t in range(32):
-        expected = next(finals) if chunk["truncated"][t, 0] else chunk["observation"][t + 1, 0]
-        assert np.array_equal(rows["next_observation"][t], expected)
-
-
-def make_dqn(**dqn):
+def make_dqn(hidden=(8,), **dqn):
     config = TrainConfig(
         env="CartPole-v1",
         algo="dqn",
         actors=1,
         envs_per_actor=1,
-        network=NetworkConfig(kind="mlp-q", hidden=(8,), activation="relu"),
+        network=NetworkConfig(kind="mlp-q", hidden=hidden),
         dqn=DQNConfig(**{"train_every_steps": 32, "updates": 4, "batch_size": 8, "learning_starts": 64, **dqn}),
     )
-    network = QNetwork(4, (8,), 2)
-    return DQN(make_kernel(config, network, network.initialise(0)), CARTPOLE, config.dqn, seed=0), network
+    algorithm = make(config, CARTPOLE)
+    return algorithm, QNetwork(4, hidden, 2)
 
 
-def test_targets_stop_at_terminations_only():
-    algorithm, network = make_dqn(gamma=0.9)
+@pytest.mark.parametrize("double", [False, True])
+def test_targets_stop_at_terminations_only(double):
+    algorithm, network = make_dqn(gamma=0.9, double=double)
     rows = transitions_of(make_chunk(np.random.default_rng(3)))
+    frozen = algorithm.kernel.weights().copy()
+    algorithm.kernel.load(frozen + 0.3 * np.random.default_rng(0).standard_normal(len(frozen)).astype(np.float32))
+    ours = network.scores(network.views(algorithm.kernel.weights()), rows["next_observation"])
+    theirs = network.scores(network.views(frozen), rows["next_observation"])
+    assert (ours.argmax(axis=1) != theirs.argmax(axis=1)).any()
     batch = algorithm.regression(rows)
-    best = network.scores(network.views(algorithm.kernel.weights()), rows["next_observation"]).max(axis=1)
     for i in range(32):
-        future = 0.0 if rows["terminated"][i] else 0.9 * best[i]
-        assert batch.target[i] == pytest.approx(rows["reward"][i] + future, abs=1e-5)
+        best = theirs[i, ours[i].argmax()] if double else theirs[i].max()
+        assert batch.target[i] == pytest.approx(rows["reward"][i] + (0.0 if rows["terminated"][i] else 0.9 * best), abs=1e-5)
 
 
-def test_training_starts_when_the_replay_is_filled_and_keeps_its_ratio():
+def fill(algorithm, rng, count, first=0):
+    for k in range(first, first + count):
+        algorithm.insert([Experience(make_chunk(rng), 0, k)])
+
+
+def test_training_starts_when_the_replay_is_filled_and_makes_whole_rounds():
     algorithm, _ = make_dqn()
-    rng = np.random.default_rng(0)
-    done = [algorithm.update([make_chunk(rng)], steps) for steps in range(0, 160, 32)]
+    rng, done = np.random.default_rng(0), []
+    for k in range(5):
+        fill(algorithm, rng, 1, k)
+        done.append(algorithm.train(32 * (k + 1)))
     assert done == [0, 4, 4, 4, 4]
+    assert algorithm.train(160) == 4, "whoever calls decides how many rounds there are"
+    assert algorithm.inserted == 160
 
 
-def test_the_target_network_stays_put_during_a_round():
-    algorithm, network = make_dqn(learning_starts=0)
+def test_the_target_network_stays_put_during_a_round_and_follows_environment_steps():
+    algorithm, network = make_dqn(learning_starts=0, target_every_steps=64)
     rng = np.random.default_rng(0)
-    before = algorithm.kernel.weights().copy()
-    algorithm.update([make_chunk(rng)], 0)
+    fill(algorithm, rng, 1)
     x = rng.normal(size=(5, 4)).astype(np.float32)
-    assert np.array_equal(algorithm.kernel.target_values(x), network.scores(network.views(before), x))
-    assert not np.array_equal(algorithm.kernel.weights(), before)
+    weights = [algorithm.kernel.weights().copy()]
+    stood_for = []
+    for steps in (32, 64, 96, 127, 128, 300):
+        algorithm.train(steps)
+        target = algorithm.kernel.target_values(x)
+        stood_for.append([np.array_equal(target, network.scores(network.views(w), x)) for w in weights].index(True))
+        weights.append(algorithm.kernel.weights().copy())
+    assert stood_for == [0, 1, 1, 1, 4, 5]
+
+
+def test_a_double_networks_choice_follows_every_step(monkeypatch):
+    """With several minibatches in a round: each is assessed under the weights as they then stand."""
+    algorithm, _ = make_dqn(double=True, learning_starts=0, learning_rate=0.1)
+    fill(algorithm, np.random.default_rng(0), 3)
+    asked = []
+    values = algorithm.kernel.values
+    monkeypatch.setattr(algorithm.kernel, "values", lambda x: asked.append(algorithm.kernel.weights().copy()) or values(x))
+    algorithm.train(96)
+    assert len(asked) == 4
+    assert len({weights.tobytes() for weights in asked}) == 4
+
+
+def test_rounds_are_drawn_in_pieces_that_are_bounded_in_bytes(monkeypatch):
+    draws = []
+    draw = Replay.draw
+    monkeypatch.setattr(Replay, "draw", lambda self, rng, count: draws.append(count) or draw(self, rng, count))
+    whole, _ = make_dqn(updates=7, learning_starts=0)
+    pieces, _ = make_dqn(updates=7, learning_starts=0)
+    for algorithm in (whole, pieces):
+        fill(algorithm, np.random.default_rng(0), 3)
+    assert whole.train(96) == 7
+    monkeypatch.setattr(dqn, "DRAWN_BYTES", 3 * 8 * (2 * 4 * 4) + 5)
+    assert pieces.train(96) == 7
+    assert draws == [56, 24, 24, 8]
+
+
+@pytest.mark.parametrize("kind", ["numpy", "torch"])
+def test_loading_sets_the_weights_and_leaves_the_target_and_adams_moments(kind):
+    network = QNetwork(4, (16,), 2)
+    rng, config = np.random.default_rng(0), DQNConfig()
+
+    def batch():
+        return Regression(rng.normal(size=(8, 4)).astype(np.float32), rng.integers(0, 2, 8), np.ones(8, np.float32))
+
+    moved, whole = ({"numpy": NumpyKernel, "torch": TorchKernel}[kind](network, config, network.initialise(0)) for _ in "ab")
+    for minibatch in (batch(), batch()):
+        for kernel in (moved, whole):
+            kernel.step(minibatch, 1e-2)
+    x, known = rng.normal(size=(3, 4)).astype(np.float32), whole.weights().copy()
+    target, place = moved.target_values(x), moved.weights()
+    moved.load(network.initialise(7))
+    assert np.array_equal(moved.weights(), network.initialise(7))
+    assert np.array_equal(place, network.initialise(7)), "in place: whoever looks at the weights sees it"
+    assert np.array_equal(moved.target_values(x), target)
+    moved.load(known)
+    last = batch()
+    for kernel in (moved, whole):
+        kernel.step(last, 1e-2)
+    assert np.array_equal(moved.weights(), whole.weights())
 
 
 def test_epsilon_falls_linearly_and_stays():

@@ -8,10 +8,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tianji.algorithms.networks import ActorCritic
-from tianji.algorithms.ppo import PPO, Rollouts, assess, collate, final_observations, make_kernel, normalise
+from tianji.algorithms.networks import ActorCritic, SharedActorCritic
+from tianji.algorithms.networks_torch import heads
+from tianji.algorithms.ppo import PPO, assess, assess_stale, collate, make_kernel, normalise
 from tianji.algorithms.ppo_numpy import NumpyKernel
-from tianji.algorithms.ppo_torch import TorchKernel, forward, loss
+from tianji.algorithms.ppo_torch import TorchKernel, loss
+from tianji.algorithms.rollouts import Rollouts, observations
 from tianji.config import PPOConfig, TrainConfig
 from tianji.envs import EnvDescription
 
@@ -52,7 +54,7 @@ def test_loss_equals_a_slow_loop(seed, rows, actions, entropy):
     network, config = ActorCritic(3, (5,), actions), PPOConfig(entropy_coefficient=entropy)
     batch = random_batch(rng, rows, 3, actions)
     flat = torch.tensor(rng.normal(size=network.size).astype(np.float32))
-    logits, values = forward(network, network.views(flat), torch.tensor(batch.features))
+    logits, values = heads(network, network.views(flat), torch.tensor(batch.features))
     arrays = (batch.action, batch.log_probability, batch.advantage, batch.value_target)
     got = loss(logits, values, *(torch.tensor(a) for a in arrays), config)
     assert float(got) == pytest.approx(loss_by_hand(logits, values, batch, config), rel=1e-4, abs=1e-5)
@@ -66,15 +68,48 @@ def test_loss_equals_a_slow_loop(seed, rows, actions, entropy):
     st.lists(st.integers(1, 12), max_size=3),
     st.integers(2, 6),
     st.sampled_from([0.0, 0.03]),
+    st.sampled_from([ActorCritic, SharedActorCritic]),
 )
-def test_hand_derived_gradient_equals_autograd(seed, rows, features, hidden, actions, entropy):
+def test_hand_derived_gradient_equals_autograd(seed, rows, features, hidden, actions, entropy, kind):
     rng = np.random.default_rng(seed)
-    network, config = ActorCritic(features, tuple(hidden), actions), PPOConfig(entropy_coefficient=entropy)
+    network, config = kind(features, tuple(hidden), actions), PPOConfig(entropy_coefficient=entropy)
     flat = rng.normal(size=network.size).astype(np.float32)
     batch = random_batch(rng, rows, features, actions)
     ours = NumpyKernel(network, config, flat).gradient(batch)
     theirs = TorchKernel(network, config, flat).gradient(batch).numpy()
     np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=2e-5 * max(1.0, float(np.abs(theirs).max())))
+
+
+@pytest.mark.parametrize("kind", [ActorCritic, SharedActorCritic])
+def test_gradient_equals_finite_differences(kind):
+    rng, config = np.random.default_rng(5), PPOConfig(entropy_coefficient=0.1)
+    network, batch = kind(3, (5, 4), 3), random_batch(rng, 8, 3, 3)
+    flat = rng.normal(size=network.size)
+
+    def loss_at(point):
+        logits, values = heads(network, network.views(torch.tensor(point)), torch.tensor(batch.features, dtype=torch.float64))
+        return loss_by_hand(logits, values, batch, config)
+
+    slopes = [(loss_at(flat + step) - loss_at(flat - step)) / 2e-6 for step in 1e-6 * np.eye(len(flat))]
+    gradient = NumpyKernel(network, config, flat.astype(np.float32)).gradient(batch)
+    np.testing.assert_allclose(gradient, slopes, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", [NumpyKernel, TorchKernel])
+def test_loading_sets_the_weights_in_place_and_leaves_adams_moments(kind):
+    network, rng = ActorCritic(4, (8,), 2), np.random.default_rng(0)
+    moved, whole = (kind(network, PPOConfig(), network.initialise(0)) for _ in range(2))
+    batches = [random_batch(rng, 16, 4, 2) for _ in range(4)]
+    for batch in batches[:3]:
+        for kernel in (moved, whole):
+            kernel.step(batch, 1e-2)
+    known, place = whole.weights().copy(), moved.weights()
+    moved.load(network.initialise(7))
+    assert np.array_equal(place, network.initialise(7))
+    moved.load(known)
+    for kernel in (moved, whole):
+        kernel.step(batches[3], 1e-2)
+    assert np.array_equal(moved.weights(), whole.weights())
 
 
 @pytest.mark.parametrize("max_grad_norm", [0.01, 100.0])
@@ -148,7 +183,7 @@ def test_final_observations_come_in_order_of_step_and_environment():
     chunk = make_chunk(np.random.default_rng(5), 16, 8)
     count = int(chunk["truncated"].sum())
     parts = deal_out(chunk, [[0, 1, 2], [3], [4, 5, 6, 7]])
-    assert np.array_equal(final_observations(parts), chunk["final_observation"][:count])
+    assert np.array_equal(observations(parts, CARTPOLE)[1], chunk["final_observation"][:count])
 
 
 def test_prepare_bootstraps_from_the_final_observation():
@@ -184,3 +219,62 @@ def test_learning_rate_falls_to_zero_at_the_horizon():
     ppo = make_ppo(learning_rate=1e-3, learning_rate_schedule="linear")
     assert [ppo.learning_rate(s) for s in (0, 250, 1000, 2000)] == pytest.approx([1e-3, 7.5e-4, 0, 0])
     assert make_ppo(learning_rate=1e-3).learning_rate(900) == 1e-3
+
+
+def played(ppo, chunk, by=None):
+    """The chunk with the log-probabilities of a policy of these weights (the kernel's)."""
+    network = ppo.kernel.network
+    logits = network.scores(network.views(ppo.kernel.weights() if by is None else by), chunk["observation"][:-1].reshape(-1, 4))
+    log_p = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
+    own = np.take_along_axis(log_p, chunk["action"].reshape(-1, 1), 1)
+    return chunk | {"log_probability": own.reshape(chunk["action"].shape).astype(np.float32)}
+
+
+def test_without_lag_the_correction_is_the_strict_batch():
+    ppo = make_ppo()
+    chunk = played(ppo, make_chunk(np.random.default_rng(5), 16, 8))
+    strict, relaxed = ppo.prepare([chunk]), assess_stale([chunk], ppo.kernel.both, CARTPOLE, ppo.config)
+    for name in ("features", "action", "log_probability", "advantage", "value_target"):
+        np.testing.assert_allclose(getattr(relaxed, name), getattr(strict, name), rtol=1e-5, atol=1e-5)
+
+
+def test_with_lag_each_later_delta_is_weighted_by_the_truncated_ratios_up_to_it():
+    """A_t = sum over k of (gamma lambda)^(k-t) (product of min(1, rho_i), t < i <= k) delta_k; the ratio is to mu.
+
+    A value target has each action's own weight too, as V-trace has it.
+    """
+    ppo = make_ppo(gamma=0.9, gae_lambda=0.8)
+    network, now = ppo.kernel.network, ppo.kernel.weights()
+    old = (now + 0.3 * np.random.default_rng(1).normal(size=len(now))).astype(np.float32)
+    plain = make_chunk(np.random.default_rng(5), 6, 3)
+    chunk, current = played(ppo, plain, by=old), played(ppo, plain)["log_probability"]
+    rho = np.minimum(1, np.exp(current - chunk["log_probability"]))
+    assert (rho < 0.9).any()
+    values = network.values(network.views(now), chunk["observation"].reshape(-1, 4)).reshape(7, 3)
+    finals = iter(network.values(network.views(now), chunk["final_observation"]))
+    delta = np.zeros((6, 3))
+    for t in range(6):
+        for b in range(3):
+            following = next(finals) if chunk["truncated"][t, b] else values[t + 1, b]
+            delta[t, b] = chunk["reward"][t, b] + (0 if chunk["terminated"][t, b] else 0.9 * following) - values[t, b]
+    batch = assess_stale([chunk], ppo.kernel.both, CARTPOLE, ppo.config)
+    for b in range(3):
+        for t in range(6):
+            expected, weight = 0.0, 1.0
+            for k in range(t, 6):
+                weight *= rho[k, b] if k > t else 1.0
+                expected += weight * delta[k, b]
+                if chunk["terminated"][k, b] or chunk["truncated"][k, b]:
+                    break
+                weight *= 0.9 * 0.8
+            assert batch.advantage[3 * t + b] == pytest.approx(expected, abs=1e-5)
+            assert batch.value_target[3 * t + b] == pytest.approx(rho[t, b] * expected + values[t, b], abs=1e-5)
+    assert np.array_equal(batch.log_probability, chunk["log_probability"].reshape(-1))
+
+
+def test_stale_chunks_make_as_many_steps_and_other_weights():
+    chunk = make_chunk(np.random.default_rng(5), 16, 8)
+    chunk["log_probability"] -= np.random.default_rng(6).random((16, 8)).astype(np.float32)
+    strict, relaxed = make_ppo(minibatch_size=32, epochs=2), make_ppo(minibatch_size=32, epochs=2)
+    assert strict.update([chunk], 0) == relaxed.update([chunk], 0, stale=True) == 8
+    assert not np.array_equal(strict.kernel.weights(), relaxed.kernel.weights())

@@ -2,19 +2,56 @@
 
 import pytest
 
+from tianji.averaging import Stamp
+from tianji.balance import Balance
 from tianji.messages import ChunkHeader, ProtocolError, SlotRef
-from tianji.roles.learner import Learner, Update, UpdateDone
-from tianji.roles.role import Announce, Arrived, Begin, End, PublishWeights, Release, StopAsked, TakeSnapshot, Work, WorkDone
+from tianji.roles.learner import Adopt, Adopted, Learner, Membership, Update, UpdateDone
+from tianji.roles.role import (
+    Announce,
+    Arrived,
+    Begin,
+    End,
+    ModelArrived,
+    PublishWeights,
+    PushModel,
+    Release,
+    StopAsked,
+    TakeSnapshot,
+    Work,
+    WorkDone,
+)
+from tianji.staleness import StalenessLedger
 
 
 def chunk(producer, sequence=0, version=0, count=8, layout=7):
-    return ChunkHeader(producer, sequence, version, layout, count, 0, 64, SlotRef(producer, sequence % 4))
+    return ChunkHeader(producer, sequence, version, layout, count, 0, 64, SlotRef(producer, sequence % 4), took_ns=100)
 
 
-def learner(budget=1000, every=32, rounds=2):
-    role = Learner("learner", "batches", layout=7, round_chunks=rounds, budget_steps=budget, snapshot_every_steps=every)
-    assert role.handle(Begin()) == [PublishWeights(0), TakeSnapshot(0, 0)]
+def learner(
+    budget=1000, every=32, rounds=2, mode="one-sided", bound=0, reuses=False, free=0, slots=8, membership=None, correct=False
+):
+    role = Learner(
+        "learner",
+        port="batches",
+        layout=7,
+        balance=Balance(mode, round_chunks=rounds, chunk_samples=8, reuse=4, slots=slots, free_samples=free),
+        staleness=StalenessLedger(bound, correct=correct),
+        reuses=reuses,
+        budget_steps=budget,
+        snapshot_every_steps=every,
+        membership=membership,
+    )
+    begun = [PublishWeights(0)] if every is None else [PublishWeights(0), TakeSnapshot(0, 0)]
+    assert role.handle(Begin()) == begun
     return role
+
+
+def done(chunks, optimizer_steps):
+    return WorkDone(UpdateDone(chunks, optimizer_steps, 64 if optimizer_steps else 0), took_ns=1000)
+
+
+def released(effects):
+    return [slot for effect in effects if isinstance(effect, Release) for slot in effect.slots]
 
 
 def test_trains_when_a_round_is_there_in_an_order_that_is_not_chance():
@@ -28,8 +65,7 @@ def test_publishes_before_anything_else_and_gives_credit():
     role = learner()
     chunks = [chunk(0), chunk(1)]
     role.handle(Arrived("batches", chunks))
-    effects = role.handle(WorkDone(UpdateDone(chunks, optimizer_steps=20)))
-    assert effects == [PublishWeights(20), Release("batches", [c.slot for c in chunks])]
+    assert role.handle(done(chunks, 20)) == [PublishWeights(20), Release("batches", [c.slot for c in chunks])]
     assert (role.version, role.steps) == (20, 16)
 
 
@@ -39,8 +75,7 @@ def test_snapshots_at_each_multiple_of_the_interval():
     for k in range(6):
         chunks = [chunk(0, k, role.version), chunk(1, k, role.version)]
         role.handle(Arrived("batches", chunks))
-        effects = role.handle(WorkDone(UpdateDone(chunks, 1)))
-        taken += [effect.steps for effect in effects if isinstance(effect, TakeSnapshot)]
+        taken += [effect.steps for effect in role.handle(done(chunks, 1)) if isinstance(effect, TakeSnapshot)]
     assert taken == [32, 64, 96]
 
 
@@ -49,7 +84,7 @@ def test_begins_no_round_that_would_exceed_the_budget():
     for k in range(2):
         chunks = [chunk(0, k, role.version), chunk(1, k, role.version)]
         role.handle(Arrived("batches", chunks))
-        effects = role.handle(WorkDone(UpdateDone(chunks, 1)))
+        effects = role.handle(done(chunks, 1))
     # 32 of 40 steps are done and a round has 16: the last policy goes out, and neither weights nor credit for another.
     assert effects == [TakeSnapshot(2, 32), Announce("steps")]
     assert role.waiting_for() == "stop"
@@ -60,10 +95,31 @@ def test_evicts_what_is_stale_and_gives_its_slot_back():
     role = learner()
     chunks = [chunk(0), chunk(1)]
     role.handle(Arrived("batches", chunks))
-    role.handle(WorkDone(UpdateDone(chunks, 20)))
+    role.handle(done(chunks, 20))
     stale = chunk(0, 1, version=0)
     assert role.handle(Arrived("batches", [stale])) == [Release("batches", [stale.slot])]
     assert role.counters()["chunks_evicted"] == 1
+
+
+def test_what_the_learner_overtook_while_it_waited_is_evicted_before_the_round():
+    role = learner(rounds=1, bound=5)
+    role.handle(Arrived("batches", [chunk(0, 0)]))
+    waiting = [chunk(0, 1), chunk(1, 0)]
+    role.handle(Arrived("batches", waiting))
+    effects = role.handle(done([chunk(0, 0)], 6))
+    assert not [effect for effect in effects if isinstance(effect, Work)], "both were of version 0, six behind"
+    assert set(released(effects)) == {SlotRef(0, 0), SlotRef(0, 1), SlotRef(1, 0)}
+    counters = role.counters()
+    assert (counters["chunks_evicted"], counters["samples_admitted"], counters["samples_inserted"]) == (2, 8, 8)
+    assert counters["age_max_versions"] == 0
+
+
+def test_what_is_beyond_the_bound_can_be_corrected_instead():
+    role = learner(rounds=1, bound=5, correct=True)
+    role.handle(Arrived("batches", [chunk(0, 0), chunk(0, 1)]))
+    effects = role.handle(done([chunk(0, 0)], 6))
+    assert Work(Update([chunk(0, 1)], steps=8, stale=True)) in effects
+    assert (role.counters()["chunks_corrected"], role.counters()["chunks_evicted"]) == (1, 0)
 
 
 def test_a_chunk_of_another_layout_is_refused():
@@ -71,11 +127,12 @@ def test_a_chunk_of_another_layout_is_refused():
         learner().handle(Arrived("batches", [chunk(0, layout=8)]))
 
 
-def test_counts_losses_and_duplicates():
-    role = learner(rounds=99)
-    role.handle(Arrived("batches", [chunk(0, 0), chunk(0, 3), chunk(0, 3)]))
+def test_counts_losses_and_never_trains_on_a_duplicate():
+    role = learner(rounds=3)
+    effects = role.handle(Arrived("batches", [chunk(0, 0), chunk(0, 3), chunk(0, 3)]))
     counters = role.counters()
-    assert (counters["chunks_lost"], counters["chunks_duplicated"]) == (2, 1)
+    assert (counters["chunks_lost"], counters["chunks_duplicated"], counters["samples_admitted"]) == (2, 1, 16)
+    assert effects == [Release("batches", [SlotRef(0, 3)])]
 
 
 def test_a_stop_waits_for_the_update_and_hands_out_the_last_policy():
@@ -83,13 +140,101 @@ def test_a_stop_waits_for_the_update_and_hands_out_the_last_policy():
     chunks = [chunk(0), chunk(1)]
     role.handle(Arrived("batches", chunks))
     assert role.handle(StopAsked("return")) == []
-    effects = role.handle(WorkDone(UpdateDone(chunks, 20)))
+    effects = role.handle(done(chunks, 20))
     assert effects[-2:] == [TakeSnapshot(20, 16), End()]
 
 
-def test_a_round_without_an_optimizer_step_publishes_nothing_and_gives_credit():
-    role = learner()
+def test_a_replay_that_fills_publishes_nothing_and_gives_credit():
+    role = learner(rounds=2, reuses=True, free=32, bound=None)
+    chunks = [chunk(0), chunk(1)]
+    assert role.handle(Arrived("batches", chunks)) == [Work(Update(chunks, steps=0, train=False))]
+    assert role.handle(done(chunks, 0)) == [Release("batches", [c.slot for c in chunks])]
+    assert (role.version, role.steps) == (0, 16)
+
+
+def test_a_replay_takes_all_that_came_and_trains_no_more_than_it_pays_for():
+    role = learner(rounds=2, reuses=True, bound=None, every=None)
+    chunks = [chunk(0, k) for k in range(5)]
+    assert role.handle(Arrived("batches", chunks)) == [Work(Update(chunks, steps=0))]
+    rounds = 1
+    effects = role.handle(done(chunks, 3))
+    while work := [effect for effect in effects if isinstance(effect, Work)]:
+        assert work == [Work(Update([], steps=40))]
+        rounds += 1
+        effects = role.handle(done([], 3))
+    assert rounds == 2, "five chunks pay for two rounds of two"
+
+
+def test_without_balance_a_replay_trains_on_and_on():
+    role = learner(rounds=2, reuses=True, bound=None, mode="off", budget=80)
+    effects = role.handle(Arrived("batches", [chunk(0)]))
+    for k in range(20):
+        assert [type(effect) for effect in effects if isinstance(effect, Work)] == [Work], k
+        effects = role.handle(done([], 1))
+    role.handle(Arrived("batches", [chunk(0, k) for k in range(1, 10)]))
+    role.handle(done([], 1))
+    # The budget is full: it stops although it could go on.
+    assert Announce("steps") in role.handle(done([], 1))
+
+
+def test_two_sided_credit_is_withheld_until_what_lies_here_is_used_up():
+    role = learner(rounds=1, mode="two-sided", bound=None, slots=8, every=None)
+    # A chunk takes its actor a tenth of what a round takes: one chunk ahead is enough.
+    chunks = [*(chunk(0, k) for k in range(4)), *(chunk(1, k) for k in range(4))]
+    role.handle(Arrived("batches", chunks))
+    given = [len(released(role.handle(done([c], 1)))) for c in chunks]
+    # Once the last round has begun nothing lies here any more. It ends before another chunk is there: the margin grows.
+    assert given == [0, 0, 0, 0, 0, 0, 1, 1]
+    assert (role.balance.starved, role.balance.margin) == (1, 1)
+
+
+def test_two_sided_credit_goes_to_the_actor_that_has_least():
+    role = learner(rounds=4, mode="two-sided", bound=None, slots=8, every=None)
+    role.handle(Arrived("batches", [chunk(0, 0), chunk(0, 1), chunk(0, 2), chunk(1, 0)]))
+    effects = role.handle(done([chunk(0, 0), chunk(0, 1), chunk(0, 2), chunk(1, 0)], 1))
+    assert released(effects) == [], "four are on their way"
+    role.handle(Arrived("batches", [chunk(0, 3)]))
+    assert released(role.handle(Arrived("batches", [chunk(1, k) for k in range(1, 4)])))[:1] == [SlotRef(0, 0)]
+
+
+MEMBER = Membership(group=1, groups=2, every_rounds=1, waits=False)
+
+
+def test_a_group_pushes_its_model_goes_on_and_adopts_the_mean_that_has_it():
+    role = learner(rounds=1, bound=None, every=None, membership=MEMBER)
+    role.handle(Arrived("batches", [chunk(0, k) for k in range(3)]))
+    effects = role.handle(done([chunk(0, 0)], 2))
+    assert effects[:2] == [PushModel(1, [Stamp(), Stamp(1, 8, 8)]), PublishWeights(2)]
+    assert Work(Update([chunk(0, 1)], steps=8, stale=True)) in effects
+    # A mean made without our push would take back what we learned: it is passed over.
+    assert role.handle(ModelArrived("root", [Stamp(1, 8, 8), Stamp()])) == []
+    role.handle(ModelArrived("root", [Stamp(1, 8, 24), Stamp(1, 8, 8)]))
+    # By the time the round ends there is a newer push of ours, which this mean lacks.
+    effects = role.handle(done([chunk(0, 1)], 2))
+    assert not [e for e in effects if e == Work(Adopt())]
+    role.handle(done([chunk(0, 2)], 2))
+    assert role.handle(ModelArrived("root", [Stamp(1, 8, 24), Stamp(3, 8, 24)])) == [Work(Adopt())]
+    assert role.steps_elsewhere == 24
+    assert role.handle(WorkDone(Adopted())) == [PublishWeights(7)], "six optimizer steps and one mean"
+    assert role.counters()["optimizer_steps"] == 6
+
+
+def test_a_strict_group_waits_for_the_mean_before_anybody_gets_weights():
+    role = learner(every=16, membership=Membership(0, 2, 1, waits=True))
     chunks = [chunk(0), chunk(1)]
     role.handle(Arrived("batches", chunks))
-    assert role.handle(WorkDone(UpdateDone(chunks, optimizer_steps=0))) == [Release("batches", [c.slot for c in chunks])]
-    assert role.version == 0
+    effects = role.handle(done(chunks, 20))
+    assert effects == [PushModel(1, [Stamp(1, 16, 16), Stamp()]), Release("batches", [c.slot for c in chunks])]
+    assert role.waiting_for() == "barrier"
+    assert role.handle(ModelArrived("root", [Stamp(1, 16, 16), Stamp(1, 16, 16)])) == [Work(Adopt())]
+    assert role.handle(WorkDone(Adopted())) == [PublishWeights(21), TakeSnapshot(21, 32)]
+    assert role.waiting_for() == "samples"
+
+
+def test_the_last_round_of_a_strict_group_is_averaged_too():
+    role = learner(budget=16, membership=Membership(0, 2, 1, waits=True))
+    chunks = [chunk(0), chunk(1)]
+    role.handle(Arrived("batches", chunks))
+    assert Announce("steps") not in role.handle(done(chunks, 20))
+    role.handle(ModelArrived("root", [Stamp(1, 16, 16), Stamp(1, 16, 16)]))
+    assert role.handle(WorkDone(Adopted())) == [TakeSnapshot(21, 32), Announce("steps")]

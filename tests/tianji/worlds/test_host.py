@@ -42,6 +42,7 @@ def test_what_comes_before_the_start_is_kept_and_waited_for_once(tmp_path):
             Instant(),
             told.append,
             time.monotonic_ns,
+            time.monotonic_ns,
             outlets={"chunks": network.outlet(inlet.uri, spec, 0)},
             weights_in=network.weights_inlet(publisher.uri, 3),
         )

@@ -1,0 +1,157 @@
+"""What the staleness suite shows: a figure, a table and sentences for each of its workloads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from reports.dataset import AGAIN, REFERENCE, Dataset
+from reports.tables import number, with_interval
+
+SUITE = "staleness"
+PREFIX = "staleness-"
+"""Of the names of its figures and tables: its workloads are also those of the convergence suite."""
+ORDER = ("tianji", "tianji-relaxed", "tianji-one-sided", "tianji-unbalanced", "tianji-as-published")
+QUANTITIES = (("insertion_lag", "on arrival", "o", "#c2410c"), ("age", "when trained on", "s", "#0369a1"))
+CAPTIONS = {
+    "lag": "How many versions the learner was ahead of a chunk's policy: median (left end) and 99th percentile (marker) over "
+    "the chunks of a run, interquartile means over runs, bars: 95 % intervals of the latter. Right: environment steps to the "
+    "evaluated threshold, a point a run; an open triangle is a run that did not get there. The scale on the left is linear "
+    "to 1 and logarithmic above.",
+}
+TABLE_TEXTS = {
+    "balance": (
+        "What the balance holds",
+        "Lag on arrival and age when trained on, in versions. C/P: rows trained on for each environment step inserted, beside "
+        "its target. Steps to the evaluated threshold: interquartile mean over the runs that got there; their ratio to the "
+        "strict one's (or to the two-sided one's, where there is no strict one) is formed within blocks, above 1 more steps.",
+    ),
+}
+
+
+def labels(data: Dataset, workload: str) -> list[str]:
+    """Systems that ran on a workload, without second runs of the same."""
+    found = {row["system"] for row in data.rows if row["suite"] == SUITE and row["workload"] == workload}
+    return sorted(
+        (label for label in found if not label.endswith(AGAIN)),
+        key=lambda label: (ORDER.index(label) if label in ORDER else len(ORDER), label),
+    )
+
+
+def figures(data: Dataset) -> dict[str, Figure]:
+    """Every figure of the suite by file name."""
+    return {f"{PREFIX}{workload}-lag": lag(data, workload) for workload in sorted(data.balanced)}
+
+
+def lag(data: Dataset, workload: str) -> Figure:
+    """Lag and age (left) and steps to threshold (right) of each system."""
+    shown = labels(data, workload)
+    figure: Figure
+    figure, (left, right) = plt.subplots(
+        1, 2, figsize=(9.2, 1.5 + 0.55 * len(shown)), sharey=True, layout="constrained", width_ratios=(3, 2)
+    )
+    for height, label in enumerate(reversed(shown)):
+        for offset, (kind, title, marker, shade) in zip((0.14, -0.14), QUANTITIES, strict=True):
+            _range(left, data, workload, label, kind, height + offset, marker, shade, title if height == 0 else None)
+    left.set_xscale("symlog", linthresh=1)
+    left.set_xlim(left=-0.15)
+    left.xaxis.set_major_formatter(plt.FuncFormatter(lambda value, _: f"{value:g}"))
+    left.set_xlabel("versions behind the learner")
+    left.set_yticks(range(len(shown)), [data.titles[label] for label in reversed(shown)])
+    left.set_ylim(-0.6, len(shown) - 0.4)
+    left.legend(loc="lower right", fontsize=8)
+    _steps(right, data, workload, shown)
+    return figure
+
+
+def _range(
+    axis: Axes, data: Dataset, workload: str, label: str, kind: str, height: float, marker: str, shade: str, title: str | None
+) -> None:
+    p50, p99 = (data.find(workload, label, f"{kind}_{p}_versions", suite=SUITE) for p in ("p50", "p99"))
+    if p50 is None or p99 is None:
+        return
+    axis.plot([p50["value"], p99["value"]], [height, height], color=shade, linewidth=1.2, alpha=0.6)
+    axis.plot(p50["value"], height, marker="|", markersize=9, color=shade)
+    axis.plot(p99["value"], height, marker=marker, markersize=6, color=shade, linestyle="", label=title)
+    if p99["ci_low"] is not None:
+        axis.hlines(height, p99["ci_low"], p99["ci_high"], color=shade, linewidth=4, alpha=0.3)
+
+
+def _steps(axis: Axes, data: Dataset, workload: str, shown: list[str]) -> None:
+    frame = data.series["staleness-crossings"]
+    frame = frame[(frame["workload"] == workload) & (frame["threshold_kind"] == "evaluated")]
+    budget = data.balanced[workload]["budget_steps"]
+    for height, label in enumerate(reversed(shown)):
+        runs = frame[frame["system"] == label]
+        for offset, (_, run) in zip(np.linspace(-0.2, 0.2, max(2, len(runs))), runs.iterrows(), strict=False):
+            reached = not pd.isna(run["steps"])
+            axis.plot(
+                (run["steps"] if reached else budget) / 1000,
+                height + offset,
+                marker="o" if reached else ">",
+                markersize=4,
+                markerfacecolor="#1c1917" if reached else "none",
+                color="#1c1917",
+                linestyle="",
+            )
+    axis.set_xlim(0, budget / 1000 * 1.06)
+    axis.set_xlabel(f"thousand steps to {data.balanced[workload]['thresholds']['evaluated']:g} (evaluated)")
+
+
+def tables(data: Dataset) -> dict[str, pd.DataFrame]:
+    """Every table of the suite by file name."""
+    return {f"{PREFIX}{workload}-balance": balance(data, workload) for workload in sorted(data.balanced)}
+
+
+def balance(data: Dataset, workload: str) -> pd.DataFrame:
+    """Lag, age, C/P, evictions and steps to threshold, a line a system."""
+    lines = []
+    for label in labels(data, workload):
+
+        def of(metric: str, kind: str | None = None, label: str = label) -> dict[str, Any] | None:
+            return data.find(workload, label, metric, kind, suite=SUITE)
+
+        steps, target = of("steps_to_threshold", "evaluated"), of("consumption_ratio_target")
+        ratio = data.find(workload, REFERENCE, "steps_to_threshold_ratio", "evaluated", label, suite=SUITE)
+        lines.append(
+            {
+                "System": data.titles[label],
+                "n": str(steps["n"]) if steps else "-",
+                "Lag p50": with_interval(of("insertion_lag_p50_versions")),
+                "Lag p99": with_interval(of("insertion_lag_p99_versions")),
+                "Age p50": with_interval(of("age_p50_versions")),
+                "Age p99": with_interval(of("age_p99_versions")),
+                "C/P": f"{with_interval(of('consumption_ratio'))} (of {number(target['value'] if target else None)})",
+                "Evicted chunks": with_interval(of("chunks_evicted")),
+                "Steps/s": with_interval(of("production_steps_per_s")),
+                "Reached": f"{steps['n'] - steps['censored']} of {steps['n']}" if steps else "-",
+                "Steps": with_interval(steps),
+                "Ratio of steps": with_interval(ratio, "x"),
+            }
+        )
+    return pd.DataFrame(lines)
+
+
+def findings(data: Dataset, workload: str) -> list[str]:
+    """What the numbers say of relaxed training, in a sentence or two."""
+    lines = []
+    ratio = data.find(workload, REFERENCE, "steps_to_threshold_ratio", "evaluated", "tianji-relaxed", suite=SUITE)
+    if ratio is not None and ratio["value"] is not None and ratio["ci_high"] is not None:
+        verdict = (
+            "non-inferior" if ratio["ci_high"] <= NON_INFERIORITY and not ratio["censored"] else "not shown to be non-inferior"
+        )
+        lines.append(
+            f"Relaxed needs {with_interval(ratio, 'x')} the steps of strict training (n = {ratio['n']} blocks"
+            f"{', ' + str(ratio['censored']) + ' more without a pair' if ratio['censored'] else ''}): {verdict} "
+            f"(upper bound at most {NON_INFERIORITY:g})."
+        )
+    return lines
+
+
+NON_INFERIORITY = 1.10
+"""Upper bound of the ratio of steps up to which relaxed training counts as not worse."""

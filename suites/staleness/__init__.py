@@ -1,0 +1,1 @@
+"""What balance does: staleness, and the steps that learning takes, with the rule, with half of it, and without."""

@@ -1,0 +1,93 @@
+"""From bundles to distributions of lag and age. Pure functions; imports no sibling package."""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Callable
+from functools import partial
+
+import pandas as pd
+
+from suites import summary
+from suites.bundle import Bundle, Counter, Histogram
+from suites.statistics import bootstrap_iqm
+from suites.summary import Row, label_of
+
+LAG, AGE = "learner_insertion_lag_versions", "learner_age_versions"
+KINDS = {"insertion_lag": LAG, "age": AGE}
+SHARES = {"p50": 0.50, "p99": 0.99}
+
+row = partial(summary.row, "staleness")
+
+COUNTERS = {
+    "consumption_ratio": ("learner_consumption_ratio", "ratio"),
+    "consumption_ratio_target": ("learner_consumption_ratio_target", "ratio"),
+    "chunks_evicted": ("learner_chunks_evicted", "chunks"),
+    "samples_evicted": ("learner_samples_evicted", "samples"),
+    "rounds_starved": ("learner_rounds_starved", "rounds"),
+    "window_chunks": ("learner_window_chunks", "chunks"),
+    "chunks_trained_beyond_bound": ("learner_chunks_corrected", "chunks"),
+}
+"""Scalars of a run: the counter that holds each, and its unit."""
+
+
+def distributions(bundles: list[Bundle]) -> pd.DataFrame:
+    """One row for each value of a distribution: how many chunks of a run had it."""
+    rows = []
+    for b in bundles:
+        m = b.manifest
+        for kind, name in KINDS.items():
+            for value, chunks in sorted(_histogram(b, name).items()):
+                rows.append((m.workload, label_of(b), m.session, m.block, kind, value, chunks))
+    return pd.DataFrame(rows, columns=["workload", "system", "session", "block", "kind", "versions", "chunks"])
+
+
+def _histogram(b: Bundle, name: str) -> collections.Counter[int]:
+    """All learners' counts together."""
+    total: collections.Counter[int] = collections.Counter()
+    for event in b.events:
+        if isinstance(event, Histogram) and event.name == name:
+            total.update(event.counts)
+    return total
+
+
+def quantile(counts: collections.Counter[int], share: float) -> float | None:
+    """The smallest value that at least this share of all counts does not exceed; None of nothing."""
+    below, wanted = 0, share * counts.total()
+    for value in sorted(counts):
+        below += counts[value]
+        if below >= wanted:
+            return float(value)
+    return None
+
+
+def summarise(bundles: list[Bundle]) -> list[Row]:
+    """Rows of `summary.json`: quantiles of lag and age, and what the balance counted, for each workload and system."""
+    rows: list[Row] = []
+    for workload, label in sorted({(b.manifest.workload, label_of(b)) for b in bundles}):
+        own = [b for b in bundles if (b.manifest.workload, label_of(b)) == (workload, label)]
+        for metric, (unit, value) in _quantities().items():
+            values = [v for b in own if (v := value(b)) is not None]
+            if values:
+                rows.append(row(workload, label, metric, unit, bootstrap_iqm(values)))
+    return rows
+
+
+def _quantities() -> dict[str, tuple[str, Callable[[Bundle], float | None]]]:
+    """Unit and reading of each scalar, by metric."""
+    found: dict[str, tuple[str, Callable[[Bundle], float | None]]] = {}
+    for kind, name in KINDS.items():
+        for share_name, share in SHARES.items():
+            found[f"{kind}_{share_name}_versions"] = "versions", partial(_quantile, name=name, share=share)
+    for metric, (counter, unit) in COUNTERS.items():
+        found[metric] = unit, partial(_counter, name=counter)
+    return found
+
+
+def _quantile(b: Bundle, name: str, share: float) -> float | None:
+    return quantile(_histogram(b, name), share)
+
+
+def _counter(b: Bundle, name: str) -> float | None:
+    values = [event.value for event in b.events if isinstance(event, Counter) and event.name == name]
+    return values[0] if values else None

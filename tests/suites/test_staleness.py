@@ -1,0 +1,91 @@
+"""The staleness suite, from real training to a report."""
+
+import collections
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reports.__main__ import main as report
+from suites import bundle
+from suites.__main__ import main as bench
+from suites.staleness.analysis import quantile
+
+
+@pytest.fixture(scope="module")
+def session(tiny_module, tmp_path_factory):
+    out = tmp_path_factory.mktemp("staleness") / "session"
+    systems = "tianji,tianji-relaxed,tianji-one-sided,tianji-unbalanced,tianji-as-published"
+    arguments = ["run", "staleness", "--workloads", str(tiny_module), "--systems", systems, "--seeds", "1", "--out", str(out)]
+    assert bench(arguments) == 0
+    return out
+
+
+@pytest.mark.timeout(240)
+def test_every_variant_trains_and_says_how_stale_it_was(session):
+    cells = {b.path.name.rpartition(".")[2]: b for b in map(bundle.read, bundle.find([session]))}
+    assert set(cells) == {
+        "tianji",
+        "tianji-again",
+        "tianji-relaxed",
+        "tianji-one-sided",
+        "tianji-unbalanced",
+        "tianji-as-published",
+    }
+    for name, cell in cells.items():
+        assert cell.manifest.suite == "staleness"
+        counters = {e.name: e.value for e in cell.events if isinstance(e, bundle.Counter)}
+        found = {e.name: e.counts for e in cell.events if isinstance(e, bundle.Histogram)}
+        assert sum(found["learner_insertion_lag_versions"].values()) == counters["learner_chunks_arrived"], name
+        assert counters["learner_consumption_ratio"] <= counters["learner_consumption_ratio_target"] == 2
+        strict = name in ("tianji", "tianji-again", "tianji-as-published")
+        assert (set(found["learner_age_versions"]) == {0}) == strict, name
+        if name == "tianji-as-published":
+            assert counters["learner_means_adopted"] == counters["root_means_published"] > 0
+            assert cell.manifest.deviations
+        # 1,024 steps of 128 a round, 2 epochs of 2 minibatches: a round is 4 versions, the most that relaxed may lag.
+        if name == "tianji-relaxed":
+            assert max(found["learner_age_versions"]) <= 4
+
+
+def test_the_report_draws_them_beside_each_other(session, tmp_path):
+    out = tmp_path / "report"
+    assert report(["build", str(session), "--out", str(out)]) == 0
+    rows = [r for r in json.loads((out / "summary.json").read_text())["rows"] if r["suite"] == "staleness"]
+    lags = {r["system"]: r["value"] for r in rows if r["metric"] == "insertion_lag_p99_versions"}
+    assert lags["tianji"] == 0 < lags["tianji-unbalanced"]
+    assert {r["metric"] for r in rows} >= {"age_p50_versions", "consumption_ratio", "steps_to_threshold", "chunks_evicted"}
+    (svg,) = (out / "figures").glob("staleness-*-lag.svg")
+    drawn = svg.read_text()
+    for words in ("TianJi, one-sided", "TianJi as published", "versions behind the learner", "when trained on"):
+        assert words in drawn
+    page = (out / "index.html").read_text()
+    assert "Staleness and balance" in page
+    assert "What the balance holds" in page
+    series = (out / "series" / "staleness.csv").read_text().splitlines()
+    assert series[0] == "workload,system,session,block,kind,versions,chunks"
+    assert len(series) > 10
+
+
+def test_what_a_workload_has_no_use_for_is_left_out_and_said(tmp_path, capsys):
+    from suites.__main__ import SUITES, request
+    from suites.__main__ import parser as cli
+
+    options = cli().parse_args(["run", "staleness", "--profile", "standard", "--out", str(tmp_path / "out")])
+    plan, skipped = SUITES["staleness"].plan(request(options, SUITES["staleness"]))
+    of = {name: {cell.system for cell in plan.cells if cell.workload == name} for name in plan.workloads}
+    assert "tianji-relaxed" in of["cartpole-ppo-zoo"]
+    assert of["cartpole-impala"] == {"tianji", "tianji-one-sided", "tianji-unbalanced"}
+    assert any("tianji-relaxed cannot train on cartpole-dqn-zoo" in line for line in skipped)
+
+
+@given(st.lists(st.integers(0, 50), min_size=1), st.sampled_from([0.5, 0.99]))
+def test_quantiles_are_those_of_the_list(values, share):
+    counts = collections.Counter(values)
+    assert quantile(counts, share) == np.quantile(values, share, method="inverted_cdf")
+
+
+def test_of_nothing_there_is_no_quantile():
+    assert quantile(collections.Counter(), 0.5) is None

@@ -1,0 +1,44 @@
+"""The Root as a state machine."""
+
+from tianji.averaging import Stamp
+from tianji.roles.role import End, ModelArrived, PushModel, StopAsked, Work, WorkDone
+from tianji.roles.root import Average, Averaged, Root
+
+
+def arrived(group, number, samples=10, groups=2):
+    stamps = [Stamp()] * groups
+    stamps[group] = Stamp(number, samples, number * 10)
+    return ModelArrived(str(group), stamps)
+
+
+def test_off_policy_every_arrival_is_averaged_with_the_latest_of_the_others():
+    root = Root("root", groups=2, waits=False)
+    assert root.handle(arrived(1, 1)) == [Work(Average([1], [10]))]
+    assert root.handle(WorkDone(Averaged())) == [PushModel(1, (Stamp(), Stamp(1, 10, 10)))]
+    assert root.handle(arrived(0, 1, samples=30)) == [Work(Average([0, 1], [30, 10]))]
+
+
+def test_a_fast_group_counts_once_and_what_comes_meanwhile_is_for_the_next_mean():
+    root = Root("root", groups=2, waits=False)
+    root.handle(arrived(0, 1), arrived(1, 1))
+    for number in (2, 3, 4):
+        assert root.handle(arrived(1, number, samples=20)) == [], "it is averaging"
+    effects = root.handle(WorkDone(Averaged()))
+    assert effects == [PushModel(1, (Stamp(1, 10, 10), Stamp(1, 10, 10))), Work(Average([0, 1], [10, 20]))]
+
+
+def test_on_policy_it_waits_for_the_same_push_of_all():
+    root = Root("root", groups=3, waits=True)
+    assert root.handle(arrived(0, 1, groups=3)) == []
+    assert root.waiting_for() == "barrier"
+    assert root.handle(arrived(2, 1, groups=3)) == []
+    assert root.handle(arrived(1, 1, groups=3)) == [Work(Average([0, 1, 2], [10, 10, 10]))]
+    root.handle(WorkDone(Averaged()))
+    assert root.handle(arrived(1, 2, groups=3)) == []
+
+
+def test_it_ends_when_asked_to():
+    root = Root("root", groups=2, waits=False)
+    root.handle(arrived(0, 1))
+    assert root.handle(StopAsked("steps")) == []
+    assert root.handle(WorkDone(Averaged()))[-1] == End()

@@ -1,0 +1,141 @@
+"""Several learners and a Root, in both worlds."""
+
+import msgspec
+import numpy as np
+import pytest
+
+from tianji.algorithms import algorithm
+from tianji.config import DQNConfig, NetworkConfig
+from tianji.envs import describe
+from tianji.messages import Done, Report, SlotRef, Snapshot
+from tianji.roles.actor import Rollout
+from tianji.topology import chunk_layout
+from tianji.train import train
+from tianji.worlds import lockstep
+from tianji.worlds.sampler import Sampler
+
+CARTPOLE = describe("CartPole-v1")
+
+
+def dqn(small, **more):
+    return small(
+        algo="dqn",
+        actors=1,
+        envs_per_actor=1,
+        network=NetworkConfig(kind="mlp-q", hidden=(16,)),
+        dqn=DQNConfig(train_every_steps=64, updates=8, batch_size=16, learning_starts=128, epsilon_steps=1000),
+        **more,
+    )
+
+
+def run(config, order_seed=None):
+    """Everything that roles heard and did, the snapshots and the reports of a lockstep run."""
+    trace, snapshots, reports, done = [], [], {}, []
+
+    def on_message(message):
+        match message:
+            case Snapshot():
+                snapshots.append((message.version, message.steps, message.weights))
+            case Report():
+                reports[message.role] = message
+            case Done():
+                done.append(message)
+                return "steps" if len(done) == config.groups else None
+        return None
+
+    def note(role, events, effects):
+        trace.append(repr((role, events, effects)))
+
+    lockstep.run(config, CARTPOLE, on_message, order_seed, note)
+    return trace, snapshots, reports
+
+
+@pytest.mark.parametrize("kind", ["ppo", "relaxed", "impala", "dqn", "two groups of dqn", "two groups of ppo"])
+def test_lockstep_repeats_every_event_and_every_bit(small, kind):
+    config = {
+        "ppo": small(),
+        "relaxed": small(discipline="relaxed"),
+        "impala": small(algo="impala"),
+        "dqn": dqn(small, chunk_slots=4),
+        "two groups of dqn": dqn(small, chunk_slots=4, groups=2),
+        "two groups of ppo": small(groups=2),
+    }[kind]
+    first, second = run(config), run(config)
+    assert len(first[0]) > 50
+    assert first[0] == second[0], "what roles heard and did"
+    assert first[1] == second[1], "policies"
+    other = run(msgspec.structs.replace(config, seed=1))
+    assert other[1] != first[1]
+
+
+def test_a_root_above_one_group_changes_nothing_that_is_learned(small):
+    """Strict or not, the mean of one model is that model; without a Root the run is the same to the last bit."""
+    for config in (small(), dqn(small, chunk_slots=1)):
+        alone, with_root = run(config), run(msgspec.structs.replace(config, root=True))
+        assert [w for _, _, w in alone[1]] == [w for _, _, w in with_root[1]]
+        learner = with_root[2]["learner g0"].counters
+        assert learner["means_adopted"] == with_root[2]["root"].counters["means_published"] > 5
+        assert learner["optimizer_steps"] == alone[2]["learner g0"].counters["optimizer_steps"]
+
+
+def test_strict_groups_agree_to_the_bit_and_are_the_mean_of_what_each_learned(small):
+    config = small(groups=2, actors=1, envs_per_actor=4, stop_steps=2 * 64 * 8)
+    _, snapshots, reports = run(config)
+    learners = [reports[f"learner g{g}"].counters for g in range(2)]
+    assert [c["steps"] for c in learners] == [512, 512]
+    assert [c["means_adopted"] for c in learners] == [8, 8]
+    assert [c["staleness_max_versions"] for c in learners] == [0, 0]
+    assert snapshots[-1][1] == 1024, "environment steps of both"
+    # Independently: two learners by hand on the same experience are averaged after one round.
+    one = msgspec.structs.replace(config, stop_steps=2 * 64)
+    averaged = np.frombuffer(run(one)[1][-1][2], "<f4")
+    singles = []
+    for g in range(2):
+        layout = chunk_layout(one, CARTPOLE)
+        views = layout.views(bytearray(layout.capacity_bytes))
+        made = algorithm.make(one, CARTPOLE)
+        sampler = Sampler(one, CARTPOLE, layout, lambda slot, views=views: views, g, lambda: 0)
+        sampler.weights()[:] = made.kernel.weights()
+        sampler.run(Rollout(SlotRef(0, 0)))
+        made.update([views], 0)
+        singles.append(made.kernel.weights().copy())
+        sampler.close()
+    assert not np.array_equal(singles[0], singles[1])
+    assert np.allclose(averaged, (singles[0] + singles[1]) / 2, atol=1e-7)
+
+
+@pytest.mark.parametrize("algo", ["ppo", "dqn"])
+def test_two_groups_and_a_root_as_processes(small, algo):
+    config = small(groups=2, actors=1) if algo == "ppo" else dqn(small, groups=2)
+    messages = []
+    result = train(config, messages.append)
+    reports = {m.role: m for m in messages if isinstance(m, Report)}
+    expected = (
+        {"root"} | {f"{kind} g{g}" for kind in ("learner", "buffer") for g in range(2)} | {f"actor g{g}.a0" for g in range(2)}
+    )
+    assert set(reports) == expected
+    assert result.outcome == "steps"
+    assert result.steps == 2048
+    for g in range(2):
+        assert reports[f"learner g{g}"].counters["means_adopted"] > 0
+        assert reports[f"learner g{g}"].counters["chunks_lost"] == 0
+    if algo == "ppo":
+        lock = train(msgspec.structs.replace(config, world="lockstep"))
+        assert np.array_equal(lock.weights, result.weights), "strict groups do not depend on timing"
+
+
+def test_the_bound_holds_for_every_chunk_and_none_is_trained_on_twice(small):
+    for order in (None, 1, 2, 3):
+        for config in (small(discipline="relaxed", chunk_slots=4), small(algo="impala", chunk_slots=4, lag_bound=2)):
+            _, _, reports = run(config, order)
+            learner = reports["learner g0"]
+            bound = config.lag_limit
+            assert learner.counters["age_max_versions"] <= bound
+            assert max(learner.histograms["age_versions"]) <= bound
+            # Every chunk that was trained on is another one.
+            used = sum(learner.histograms["age_versions"].values())
+            assert (
+                used * config.chunk_samples == learner.counters["steps"] == learner.counters["samples_consumed"] / config.reuse
+            )
+            admitted = learner.counters["samples_admitted"]
+            assert learner.counters["steps"] <= admitted == learner.counters["samples_inserted"]

@@ -1,0 +1,98 @@
+"""The two shapes of an algorithm, and which class is of which.
+
+An algorithm holds a kernel, which holds the weights. *On-policy* ones use each chunk once: a round of chunks goes in,
+optimizer steps come out. *Replaying* ones keep chunks: inserting and training are calls of their own, and whoever calls
+decides how much of one there is for the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, Protocol, runtime_checkable
+
+from tianji.algorithms import dqn, impala, networks, ppo
+from tianji.algorithms.flat import ActionValueNetwork, PolicyValueNetwork, Vector
+from tianji.algorithms.replay import Experience
+from tianji.algorithms.rollouts import Views
+from tianji.config import TrainConfig
+from tianji.envs import EnvDescription
+
+__all__ = ["Algorithm", "Experience", "OnPolicy", "Replaying", "Views", "Weights", "make"]
+
+
+class Weights(Protocol):
+    """What everybody may ask of a kernel."""
+
+    def weights(self) -> Vector:
+        """The flat vector as it stands (not a copy)."""
+
+    def load(self, weights: Vector) -> None:
+        """Set the weights, in place; Adam's moments, and a target network, stay as they are."""
+
+
+@runtime_checkable
+class OnPolicy(Protocol):
+    """Trains on each chunk once."""
+
+    reuses: Literal[False]
+
+    @property
+    def kernel(self) -> Weights: ...
+
+    def update(self, chunks: Sequence[Views], steps: int, *, stale: bool = False) -> int:
+        """Train on one round, and return the optimizer steps done.
+
+        Parameters
+        ----------
+        chunks
+            views by field name, in an order that does not depend on timing.
+        steps
+            environment steps, summed over actors, before this round.
+        stale
+            whether some chunk's policy may be older than the kernel's weights.
+        """
+
+
+@runtime_checkable
+class Replaying(Protocol):
+    """Keeps chunks, and trains on what it draws from them."""
+
+    reuses: Literal[True]
+
+    @property
+    def kernel(self) -> Weights: ...
+
+    def insert(self, chunks: Sequence[Experience]) -> None:
+        """Keep these chunks (copies of them), each producer's in the order in which it made them."""
+
+    def train(self, steps: int) -> int:
+        """Make one round of optimizer steps, and return how many: 0 while too little was inserted.
+
+        Parameters
+        ----------
+        steps
+            environment steps that were inserted by now, summed over actors.
+        """
+
+
+Algorithm = OnPolicy | Replaying
+
+
+def make(config: TrainConfig, describe: EnvDescription) -> Algorithm:
+    """The algorithm of a configuration, with initial weights from its seed: one group's, where there are several.
+
+    Raises
+    ------
+    ConfigError
+        when the network cannot see this environment, or the kernel that is asked for cannot compute it.
+    """
+    network = networks.build(config.network, describe.features, describe.actions)
+    weights = network.initialise(config.seed)
+    if config.algo == "dqn":
+        assert isinstance(network, ActionValueNetwork)
+        kernel = dqn.make_kernel(config, network, weights)
+        return dqn.DQN(kernel, describe, config.dqn, config.actors * config.envs_per_actor, config.seed)
+    assert isinstance(network, PolicyValueNetwork)
+    if config.algo == "impala":
+        return impala.IMPALA(impala.make_kernel(config, network, weights), describe, config.impala, config.horizon_steps)
+    return ppo.PPO(ppo.make_kernel(config, network, weights), describe, config.ppo, config.horizon_steps, config.seed)

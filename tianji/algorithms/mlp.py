@@ -1,0 +1,180 @@
+"""Multilayer perceptrons, computed in NumPy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tianji.algorithms.flat import (
+    ActionValueNetwork,
+    Features,
+    FlatNetwork,
+    PolicyValueNetwork,
+    Vector,
+    head_shapes,
+    orthogonal,
+    uniform,
+)
+
+
+def vectors(x: NDArray[Any]) -> Vector:
+    """Encoded observations as vectors [N, F]: images, which come as bytes, are flattened and scaled to 0..1."""
+    if x.dtype != np.uint8:
+        return x
+    return x.reshape(len(x), -1).astype(np.float32) / np.float32(255)
+
+
+def widths(network: FlatNetwork, outputs: tuple[int, ...]) -> tuple[int, ...]:
+    """Inputs of each hidden layer, then the width that the heads read."""
+    features = network.features
+    return (features if isinstance(features, int) else math.prod(features), *outputs)
+
+
+@dataclass(frozen=True)
+class ActorCritic(PolicyValueNetwork):
+    """Two tanh towers of the same widths over the same features, one ending in logits and one in a value.
+
+    In the flat vector the two towers' hidden layers lie side by side ([2, inputs, outputs], policy first), so that
+    one batched matrix product serves both; the heads follow.
+    """
+
+    features: Features
+    hidden: tuple[int, ...]
+    actions: int
+    name = "mlp-separate"
+    towers: ClassVar[tuple[str, ...]] = ("policy", "value")
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        shapes: dict[str, tuple[int, ...]] = {}
+        inputs_of, count = widths(self, self.hidden), len(self.towers)
+        for i, (inputs, outputs) in enumerate(zip(inputs_of, self.hidden, strict=False)):
+            shapes[f"hidden.{i}.kernel"] = (count, inputs, outputs)
+            shapes[f"hidden.{i}.bias"] = (count, outputs)
+        return shapes | head_shapes("policy", inputs_of[-1], self.actions) | head_shapes("value", inputs_of[-1], 1)
+
+    def named_tensors(self, flat: Vector) -> dict[str, Vector]:
+        blocks, depth = self.views(flat), len(self.hidden)
+        tensors: dict[str, Vector] = {}
+        for tower, name in enumerate(self.towers):
+            for i in range(depth):
+                for part in ("kernel", "bias"):
+                    tensors[f"{name}.{i}.{part}"] = blocks[f"hidden.{i}.{part}"][tower]
+        for name in ("policy", "value"):
+            for part in ("kernel", "bias"):
+                tensors[f"{name}.{depth}.{part}"] = blocks[f"{name}.{part}"]
+        return tensors
+
+    def initialise(self, seed: int) -> Vector:
+        """Orthogonal kernels (gain sqrt 2; policy head .01; value head 1) and zero biases."""
+        rng = np.random.default_rng(np.random.SeedSequence([seed, 0x1217]))
+        flat = np.zeros(self.size, np.float32)
+        blocks = self.views(flat)
+        for i in range(len(self.hidden)):
+            for kernel in blocks[f"hidden.{i}.kernel"]:
+                kernel[...] = orthogonal(rng, kernel.shape, math.sqrt(2))
+        blocks["policy.kernel"][...] = orthogonal(rng, blocks["policy.kernel"].shape, 0.01)
+        blocks["value.kernel"][...] = orthogonal(rng, blocks["value.kernel"].shape, 1.0)
+        return flat
+
+    def scores(self, blocks: Mapping[str, Vector], x: NDArray[Any]) -> Vector:
+        """Policy logits."""
+        return self._tower(blocks, x, 0) @ blocks["policy.kernel"] + blocks["policy.bias"]
+
+    def values(self, blocks: Mapping[str, Vector], x: NDArray[Any]) -> Vector:
+        return (self._tower(blocks, x, -1) @ blocks["value.kernel"] + blocks["value.bias"])[:, 0]
+
+    def both(self, blocks: Mapping[str, Vector], x: NDArray[Any]) -> tuple[Vector, Vector]:
+        return self.scores(blocks, x), self.values(blocks, x)
+
+    def _tower(self, blocks: Mapping[str, Vector], x: NDArray[Any], tower: int) -> Vector:
+        x = vectors(x)
+        for i in range(len(self.hidden)):
+            x = x @ blocks[f"hidden.{i}.kernel"][tower]
+            x += blocks[f"hidden.{i}.bias"][tower]
+            np.tanh(x, out=x)
+        return x
+
+
+@dataclass(frozen=True)
+class SharedActorCritic(ActorCritic):
+    """One tanh tower that ends in both logits and a value."""
+
+    name = "mlp-shared"
+    towers = ("shared",)
+
+    def both(self, blocks: Mapping[str, Vector], x: NDArray[Any]) -> tuple[Vector, Vector]:
+        top = self._tower(blocks, x, 0)
+        value = (top @ blocks["value.kernel"] + blocks["value.bias"])[:, 0]
+        return top @ blocks["policy.kernel"] + blocks["policy.bias"], value
+
+
+@dataclass(frozen=True)
+class QNetwork(ActionValueNetwork):
+    """Action values: ReLU layers and a linear head, or two where it is dueling."""
+
+    features: Features
+    hidden: tuple[int, ...]
+    actions: int
+    dueling: bool = False
+    name = "mlp-q"
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        shapes: dict[str, tuple[int, ...]] = {}
+        inputs_of, depth = widths(self, self.outputs), len(self.hidden)
+        for i, (inputs, outputs) in enumerate(zip(inputs_of, self.outputs, strict=False)):
+            shapes |= head_shapes(f"q.{i}", inputs, outputs)
+        if not self.dueling:
+            return shapes | head_shapes(f"q.{depth}", inputs_of[-1], self.actions)
+        last = self.hidden[-1]
+        return shapes | head_shapes("value", last, 1) | head_shapes("advantage", last, self.actions)
+
+    def named_tensors(self, flat: Vector) -> dict[str, Vector]:
+        blocks = self.views(flat)
+        return split_streams(blocks, f"q.{len(self.hidden) - 1}", self.hidden[-1]) if self.dueling else blocks
+
+    def initialise(self, seed: int) -> Vector:
+        """Kernels and biases uniform in +-1 / sqrt(inputs), as torch's Linear begins."""
+        rng = np.random.default_rng(np.random.SeedSequence([seed, 0x1218]))
+        flat = np.zeros(self.size, np.float32)
+        blocks, inputs = self.views(flat), 0
+        for name, block in blocks.items():
+            inputs = block.shape[0] if name.endswith("kernel") else inputs
+            block[...] = uniform(rng, block.shape, inputs)
+        return flat
+
+    def scores(self, blocks: Mapping[str, Vector], x: NDArray[Any]) -> Vector:
+        """Action values."""
+        top, depth = vectors(x), len(self.hidden)
+        for i in range(depth):
+            top = top @ blocks[f"q.{i}.kernel"]
+            top += blocks[f"q.{i}.bias"]
+            np.maximum(top, 0, out=top)
+        if self.dueling:
+            return np.asarray(duel(blocks, top))
+        return top @ blocks[f"q.{depth}.kernel"] + blocks[f"q.{depth}.bias"]
+
+
+def duel(blocks: Mapping[str, Any], top: Any) -> Any:
+    """Action values [N, A] of both streams' last hidden layers, side by side (NumPy or torch).
+
+    Q = V + A - mean A (Wang et al., 2016, arXiv 1511.06581, equation 9).
+    """
+    last = top.shape[1] // 2
+    value = top[:, :last] @ blocks["value.kernel"] + blocks["value.bias"]
+    advantage = top[:, last:] @ blocks["advantage.kernel"] + blocks["advantage.bias"]
+    return value + advantage - advantage.mean(1)[:, None]
+
+
+def split_streams(blocks: dict[str, Vector], layer: str, width: int) -> dict[str, Vector]:
+    """Tensors of a dueling network: each stream's hidden layer and head under its own name."""
+    tensors = {name: block for name, block in blocks.items() if not name.startswith(("value.", "advantage.", f"{layer}."))}
+    for stream, columns in (("value", slice(width)), ("advantage", slice(width, None))):
+        for part in ("kernel", "bias"):
+            tensors[f"{stream}.0.{part}"] = blocks[f"{layer}.{part}"][..., columns]
+            tensors[f"{stream}.1.{part}"] = blocks[f"{stream}.{part}"]
+    return tensors

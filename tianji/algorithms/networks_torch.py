@@ -1,0 +1,97 @@
+"""What the networks compute, in torch: the one place that every torch kernel differentiates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional
+
+from tianji.algorithms.flat import ActionValueNetwork, FlatNetwork, PolicyValueNetwork, Vector
+from tianji.algorithms.mlp import ActorCritic, QNetwork, duel
+from tianji.algorithms.nature import CONVOLUTIONS
+
+ROWS_AT_ONCE = 256
+"""Images in one forward pass for inference: their activations take 0.1 MB each."""
+
+Blocks = Mapping[str, Tensor]
+
+
+def heads(network: PolicyValueNetwork, blocks: Blocks, x: Tensor) -> tuple[Tensor, Tensor]:
+    """Logits [N, A] and values [N] of encoded observations [N, ...]."""
+    if isinstance(network, ActorCritic):
+        x = _vectors(x, blocks["policy.kernel"])
+        tops = [_tower(network, blocks, x, tower) for tower in range(len(network.towers))]
+    else:
+        tops = [_trunk(blocks, x, len(network.hidden))]
+    logits = tops[0] @ blocks["policy.kernel"] + blocks["policy.bias"]
+    value = (tops[-1] @ blocks["value.kernel"] + blocks["value.bias"]).squeeze(1)
+    return logits, value
+
+
+def action_values(network: ActionValueNetwork, blocks: Blocks, x: Tensor) -> Tensor:
+    """Action values [N, A] of encoded observations [N, ...]."""
+    depth = len(network.hidden)
+    if isinstance(network, QNetwork):
+        top, head = _vectors(x, blocks["q.0.kernel"]), f"q.{depth}"
+        for i in range(depth):
+            top = torch.relu(top @ blocks[f"q.{i}.kernel"] + blocks[f"q.{i}.bias"])
+    else:
+        top, head = _trunk(blocks, x, depth), "q"
+    if network.dueling:
+        values: Tensor = duel(blocks, top)
+        return values
+    return top @ blocks[f"{head}.kernel"] + blocks[f"{head}.bias"]
+
+
+def outputs(network: FlatNetwork, blocks: Blocks, x: Tensor) -> tuple[Tensor, ...]:
+    """What the network's kind computes: (logits, values), or (action values,)."""
+    if isinstance(network, PolicyValueNetwork):
+        return heads(network, blocks, x)
+    assert isinstance(network, ActionValueNetwork)
+    return (action_values(network, blocks, x),)
+
+
+@torch.inference_mode()
+def evaluate(network: FlatNetwork, blocks: Blocks, x: NDArray[np.generic]) -> tuple[Vector, ...]:
+    """`outputs` as NumPy arrays, without gradients; images go through in pieces."""
+    device = next(iter(blocks.values())).device
+    step = ROWS_AT_ONCE if x.dtype == np.uint8 else max(1, len(x))
+    starts = range(0, max(1, len(x)), step)
+    pieces = [outputs(network, blocks, tensor(x[start : start + step], device)) for start in starts]
+    return tuple(torch.cat(column).cpu().numpy() for column in zip(*pieces, strict=True))
+
+
+def infer(network: FlatNetwork, blocks: Mapping[str, Vector], x: NDArray[np.generic]) -> tuple[Vector, ...]:
+    """`evaluate` for parameters in NumPy, which are looked at in place."""
+    return evaluate(network, {name: tensor(block) for name, block in blocks.items()}, x)
+
+
+def tensor(array: NDArray[np.generic], device: torch.device | None = None) -> Tensor:
+    """The array's memory as a tensor, where that is possible (torch wants to be able to write to it); else a copy."""
+    return torch.as_tensor(array if array.flags.writeable else array.copy(), device=device)
+
+
+def _tower(network: ActorCritic, blocks: Blocks, x: Tensor, tower: int) -> Tensor:
+    for i in range(len(network.hidden)):
+        x = torch.tanh(x @ blocks[f"hidden.{i}.kernel"][tower] + blocks[f"hidden.{i}.bias"][tower])
+    return x
+
+
+def _trunk(blocks: Blocks, x: Tensor, depth: int) -> Tensor:
+    """Convolutions and dense layers over images as bytes."""
+    x = x.to(blocks["conv.0.kernel"].dtype) / 255
+    for i, (_, _, stride) in enumerate(CONVOLUTIONS):
+        x = torch.relu(functional.conv2d(x, blocks[f"conv.{i}.kernel"], blocks[f"conv.{i}.bias"], stride=stride))
+    x = x.flatten(1)
+    for i in range(depth):
+        x = torch.relu(x @ blocks[f"dense.{i}.kernel"] + blocks[f"dense.{i}.bias"])
+    return x
+
+
+def _vectors(x: Tensor, like: Tensor) -> Tensor:
+    """Images, which come as bytes, flattened and scaled to 0..1, for perceptrons."""
+    return x.flatten(1).to(like.dtype) / 255 if x.dtype == torch.uint8 else x

@@ -1,0 +1,109 @@
+"""Atari 2600 games with the wrappers that deep Q-networks made customary (Mnih et al., 2015; OpenAI Baselines).
+
+Frames are not stacked here: a chunk and a replay hold each frame once, and stacks are made where they are looked at
+(`tianji.layout.stacked`).
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from typing import Any
+
+import gymnasium as gym
+import msgspec
+import numpy as np
+from gymnasium.wrappers import AtariPreprocessing, RecordEpisodeStatistics, TransformReward
+
+from tianji.config import AtariConfig, ConfigError
+
+
+def is_atari(env_id: str) -> bool:
+    """Whether this is a game of the Arcade Learning Environment."""
+    return env_id.startswith("ALE/")
+
+
+def whole_games(config: AtariConfig) -> AtariConfig:
+    """The same games as they are evaluated: to their end, with the score as the reward."""
+    return msgspec.structs.replace(config, episodic_life=False, clip_rewards=False)
+
+
+def make(env_id: str, config: AtariConfig) -> gym.Env:
+    """One game; an observation is one frame, bytes [screen, screen].
+
+    When a game ends, the `info` of its last step says under "episode" what the whole game came to: its unclipped return
+    "r" and its length "l" in steps (those in which FIRE is pressed for the agent are among them).
+
+    Raises
+    ------
+    ConfigError
+        when the packages that this needs are not there.
+    """
+    if missing := [name for name in ("ale_py", "cv2") if importlib.util.find_spec(name) is None]:
+        raise ConfigError(
+            f"environment {env_id}: {' and '.join(missing)} not installed; pip install 'tianji-bench[atari]' brings what "
+            "Atari games need"
+        )
+    ale_py = importlib.import_module("ale_py")
+    # Else the first game of a process prints a banner.
+    ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
+    gym.register_envs(ale_py)
+    game = gym.make(env_id, frameskip=1, repeat_action_probability=0.0, disable_env_checker=True)
+    env: gym.Env = AtariPreprocessing(game, config.noop_max, config.frame_skip, config.screen)
+    env = RecordEpisodeStatistics(env)
+    if config.episodic_life:
+        env = EpisodicLife(env)
+    if config.fire_reset and "FIRE" in game.unwrapped.get_action_meanings():
+        env = FireReset(env, game.unwrapped.get_action_meanings().index("FIRE"))
+    return TransformReward(env, _sign) if config.clip_rewards else env
+
+
+def _sign(reward: float) -> float:
+    return float(np.sign(reward))
+
+
+class EpisodicLife(gym.Wrapper):  # type: ignore[misc]
+    """A lost life ends an episode; the next one begins where the game goes on, with the frame that the last ended with.
+
+    A game that is over ends its episode too, and is started anew.
+    """
+
+    def __init__(self, env: gym.Env) -> None:
+        super().__init__(env)
+        self._lives = 0
+        self._between: Any = None
+        """The frame between two lives."""
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        # Some games show no lives for a while before they are over: only a loss that leaves some is one in the game.
+        lost = 0 < info["lives"] < self._lives and not (terminated or truncated)
+        self._lives = info["lives"]
+        self._between = observation if lost else None
+        return observation, reward, terminated or lost, truncated, info
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        frame, self._between = self._between, None
+        if frame is not None and seed is None:
+            return frame, {}
+        observation, info = self.env.reset(seed=seed, options=options)
+        self._lives = info["lives"]
+        return observation, info
+
+
+class FireReset(gym.Wrapper):  # type: ignore[misc]
+    """Presses FIRE at the start of an episode."""
+
+    def __init__(self, env: gym.Env, fire: int) -> None:
+        super().__init__(env)
+        self._fire = fire
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        _, info = self.env.reset(seed=seed, options=options)
+        observation, _, terminated, truncated, after = self.env.step(self._fire)
+        if terminated or truncated:
+            observation, info = self.env.reset()
+            # A game that ended here ended in no step that anybody sees: what it came to is told with the reset.
+            if "episode" in after:
+                info = {**info, "episode": after["episode"]}
+        return observation, info
