@@ -53,6 +53,8 @@ class EnvDescription:
         features [N, F], float32: another Box is flattened, uint8 scaled to 0..1; a Discrete observation becomes a
         one-hot row.
         """
+        if observation.ndim == 2 and observation.dtype == np.float32:
+            return observation  # They are features already: this is called for every step.
         n = observation.shape[0]
         if self.image:
             return observation.reshape(n, self.stack, *self.observation_shape)
