@@ -39,6 +39,7 @@ def parser() -> OneLineParser:
     run.add_argument("--systems", metavar="A,B,...")
     run.add_argument("--workloads", metavar="X,Y,...")
     run.add_argument("--seeds", type=int, metavar="K", help="blocks, each with a seed of its own")
+    run.add_argument("--first-seed", type=int, default=0, metavar="S", help="of the first block: fresh seeds confirm a finding")
     run.add_argument("--testbed", metavar="|".join(TESTBEDS), help="one alone; otherwise all that the profile asks for")
     run.add_argument("--out", type=Path, required=True, metavar="DIR")
     run.add_argument("--resume", action="store_true", help="go on with the session in --out, block by block")
@@ -63,11 +64,14 @@ def request(options: Any, suite: Suite) -> Request:
         raise ConfigError(f"--systems {options.systems}: names a system twice")
     if options.seeds is not None and options.seeds < 1:
         raise ConfigError(f"--seeds {options.seeds}: at least 1 is needed")
+    if options.first_seed < 0:
+        raise ConfigError(f"--first-seed {options.first_seed}: seeds count from 0")
     return Request(
         profile=options.profile,
         systems=names,
         workloads=tuple(options.workloads.split(",")) if options.workloads else None,
         blocks=options.seeds,
+        first_seed=options.first_seed,
         testbed=options.testbed,
         cores=tuple(sorted(os.sched_getaffinity(0))),
     )

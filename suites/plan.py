@@ -69,8 +69,10 @@ def new_session() -> str:
     return secrets.token_hex(6)
 
 
-def block_of(workload: str, systems: Sequence[str], twice: str, block: int, explorers: int | None = None) -> Iterator[Cell]:
-    """One block: every system once, one of them twice, in an order that rotates with the block; block k uses seed k.
+def block_of(
+    workload: str, systems: Sequence[str], twice: str, block: int, explorers: int | None = None, first_seed: int = 0
+) -> Iterator[Cell]:
+    """One block: every system once, one of them twice, in an order that rotates with the block; seeds count up by block.
 
     Parameters
     ----------
@@ -86,7 +88,7 @@ def block_of(workload: str, systems: Sequence[str], twice: str, block: int, expl
             replica=replica,
             block=block,
             position=position,
-            seed=block,
+            seed=first_seed + block,
             explorers=explorers,
         )
 

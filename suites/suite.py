@@ -20,6 +20,8 @@ class Request(Struct, frozen=True, kw_only=True):
     systems: tuple[str, ...] | None
     workloads: tuple[str, ...] | None
     blocks: int | None
+    first_seed: int
+    """Of the first block; the others count up from it."""
     testbed: str | None
     cores: tuple[int, ...]
 

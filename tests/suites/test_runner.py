@@ -39,6 +39,7 @@ def complaint(capsys, *arguments):
         (["convergence", "--workloads", "pong-ppo"], "unknown workload"),
         (["convergence", "--seeds", "0"], "at least 1"),
         (["convergence", "--seeds", "x"], "invalid int"),
+        (["convergence", "--first-seed", "-1"], "count from 0"),
         (["convergence", "--testbed", "moon"], "known: local"),
         (["convergence", "--resume"], "nothing to resume"),
     ],

@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 
 from reports.__main__ import main as report
 from suites import bundle
+from suites.__main__ import SUITES, request
 from suites.__main__ import main as bench
+from suites.__main__ import parser as cli
 from suites.staleness.analysis import quantile
 
 
@@ -70,15 +72,18 @@ def test_the_report_draws_them_beside_each_other(session, tmp_path):
 
 
 def test_what_a_workload_has_no_use_for_is_left_out_and_said(tmp_path, capsys):
-    from suites.__main__ import SUITES, request
-    from suites.__main__ import parser as cli
-
     options = cli().parse_args(["run", "staleness", "--profile", "standard", "--out", str(tmp_path / "out")])
     plan, skipped = SUITES["staleness"].plan(request(options, SUITES["staleness"]))
     of = {name: {cell.system for cell in plan.cells if cell.workload == name} for name in plan.workloads}
     assert "tianji-relaxed" in of["cartpole-ppo-zoo"]
     assert of["cartpole-impala"] == {"tianji", "tianji-one-sided", "tianji-unbalanced"}
     assert any("tianji-relaxed cannot train on cartpole-dqn-zoo" in line for line in skipped)
+
+
+def test_seeds_count_up_from_the_first(tmp_path):
+    options = cli().parse_args(["run", "staleness", "--seeds", "3", "--first-seed", "100", "--out", str(tmp_path / "out")])
+    plan, _ = SUITES["staleness"].plan(request(options, SUITES["staleness"]))
+    assert {cell.block: cell.seed for cell in plan.cells} == {0: 100, 1: 101, 2: 102}
 
 
 @given(st.lists(st.integers(0, 50), min_size=1), st.sampled_from([0.5, 0.99]))
