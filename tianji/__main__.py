@@ -85,10 +85,12 @@ def train(options: Any) -> int:
     """Train, and say in seconds and steps how it went."""
     from tianji.checkpoint import save_policy
     from tianji.launch.local import RoleFailed
+    from tianji.train import check
     from tianji.train import train as run_training
 
     config = settings(options)
     out = _new_folder(options.out)
+    check(config)
     print(
         f"{config.algo} on {config.env}: {_groups(config)}{config.actors} actor{'s' * (config.actors > 1)} x "
         f"{config.envs_per_actor} environments, seed {config.seed}",

@@ -9,7 +9,7 @@ import difflib
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar, cast, get_args
+from typing import Annotated, Any, Literal, TypeVar, cast, get_args, get_origin
 
 import msgspec
 from msgspec import Meta, Struct
@@ -364,7 +364,18 @@ def _choices(kind: Any, message: str) -> Iterable[Any]:
     """Values that the field named in a message (`... at `$.a.b``) may have."""
     for name in message.rpartition("$.")[2].rstrip("`").split("."):
         kind = next(field.type for field in msgspec.structs.fields(_table(kind)) if field.name == name)
-    return get_args(kind)
+    return _values(kind)
+
+
+def _values(kind: Any) -> Iterable[Any]:
+    """Values of a choice; of a choice or a number, also that."""
+    for part in get_args(kind):
+        if get_origin(part) is Literal:
+            yield from get_args(part)
+        elif get_origin(part) is Annotated:
+            yield f"{get_args(part)[0].__name__} from {get_args(part)[1].ge}"
+        else:
+            yield part
 
 
 def _table(kind: Any) -> Any:

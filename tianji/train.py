@@ -17,6 +17,7 @@ from tianji.config import ConfigError, TrainConfig
 from tianji.envs import EnvDescription, describe
 from tianji.launch import local
 from tianji.messages import Done, Episodes, FromRole, Report, Snapshot, Started
+from tianji.topology import parameters
 from tianji.worlds import lockstep
 
 WINDOW = 100
@@ -106,6 +107,24 @@ class _Watch:
         return "return" if self.reached_ns is not None else None
 
 
+def check(config: TrainConfig) -> EnvDescription:
+    """Make the environment once and see whether this can be trained here.
+
+    Raises
+    ------
+    ConfigError
+        for an environment that cannot be trained on, a network that cannot see it, or a device that is not there.
+    """
+    description = describe(config.env, config.atari)
+    parameters(config, description)
+    if config.device == "cuda":
+        import torch
+
+        if not torch.cuda.is_available():
+            raise ConfigError("device cuda: torch finds no CUDA device here; use --device cpu")
+    return description
+
+
 def train(config: TrainConfig, listener: Callable[[FromRole], None] | None = None) -> Result:
     """Train, and return when a limit is reached or Ctrl-C is pressed.
 
@@ -117,12 +136,11 @@ def train(config: TrainConfig, listener: Callable[[FromRole], None] | None = Non
     Raises
     ------
     ConfigError
-        for an environment that cannot be trained on, or a device that is not there.
+        see `check`.
     tianji.launch.local.RoleFailed
         when a role's process fails.
     """
-    description = describe(config.env, config.atari)
-    _check_device(config)
+    description = check(config)
     watch = _Watch(config, listener)
     try:
         if config.world == "lockstep":
@@ -144,14 +162,6 @@ def _with_time_limit(watch: _Watch, stop_seconds: float | None) -> Callable[[Fro
         return watch(message) or ("seconds" if time.monotonic() >= deadline else None)
 
     return timed
-
-
-def _check_device(config: TrainConfig) -> None:
-    if config.device == "cuda":
-        import torch
-
-        if not torch.cuda.is_available():
-            raise ConfigError("device cuda: torch finds no CUDA device here; use --device cpu")
 
 
 def _result(watch: _Watch, config: TrainConfig, description: EnvDescription) -> Result:

@@ -27,7 +27,7 @@ class Rollouts:
     """Encoded observations, [N, ...]."""
     action: NDArray[np.int64]
     log_probability: NDArray[np.float32]
-    """Under the behaviour policy (for PPO: under the proximal one), [N]."""
+    """Under the behaviour policy, [N]."""
     advantage: NDArray[np.float32]
     value_target: NDArray[np.float32]
 
