@@ -61,7 +61,7 @@ def test_the_report_draws_them_beside_each_other(session, tmp_path):
     assert {r["metric"] for r in rows} >= {"age_p50_versions", "consumption_ratio", "steps_to_threshold", "chunks_evicted"}
     (svg,) = (out / "figures").glob("staleness-*-lag.svg")
     drawn = svg.read_text()
-    for words in ("TianJi, one-sided", "TianJi as published", "versions behind the learner", "when trained on"):
+    for words in ("TianJi, one-sided", "TianJi as published", "versions behind the learner", "age when trained on"):
         assert words in drawn
     page = (out / "index.html").read_text()
     assert "Staleness and balance" in page
