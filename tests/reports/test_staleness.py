@@ -1,0 +1,87 @@
+"""The staleness part of a report, from the committed reference bundles."""
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from reports import dataset, staleness
+from reports.tables import markdown
+
+ROOT = Path(__file__).parents[2]
+RECORDED = ROOT / "results" / "reference" / "staleness"
+PPO = "cartpole-ppo-zoo"
+
+
+@pytest.fixture(scope="module")
+def data():
+    return dataset.load([RECORDED])
+
+
+def raw(system, folder="ppo-ablation"):
+    """Events of each run, as they lie in the files."""
+    for path in sorted((RECORDED / folder).glob(f"{PPO}.*.{system}")):
+        yield [json.loads(line) for line in (path / "events.jsonl").read_text().splitlines()]
+
+
+def test_quantiles_are_those_of_the_raw_histograms(data):
+    """Recomputed from the lines, without the project's own code: interquartile mean over runs of each run's 99th percentile."""
+    for system in ("tianji-one-sided", "tianji-unbalanced"):
+        values = []
+        for events in raw(system):
+            (counts,) = (e["counts"] for e in events if e.get("name") == "learner_insertion_lag_versions")
+            lags = np.repeat([int(v) for v in counts], list(counts.values()))
+            values.append(np.quantile(np.sort(lags), 0.99, method="inverted_cdf"))
+        assert len(values) == 10
+        middle = np.sort(values)
+        # The middle half of ten: weights 0 0 .5 1 1 1 1 .5 0 0.
+        expected = (middle[2] / 2 + middle[3:7].sum() + middle[7] / 2) / 5
+        row = data.find(PPO, system, "insertion_lag_p99_versions", suite="staleness")
+        assert row["value"] == pytest.approx(expected)
+
+
+def test_nothing_beyond_the_bound_was_trained_on_and_no_chunk_twice():
+    for system, bound in (("tianji", 0), ("tianji-relaxed", 20), ("tianji-one-sided", 20)):
+        for events in raw(system):
+            ages = next(e["counts"] for e in events if e.get("name") == "learner_age_versions")
+            assert max(map(int, ages)) <= bound
+            counters = {e["name"]: e["value"] for e in events if e["event"] == "counter"}
+            assert sum(ages.values()) * 128 == counters["learner_steps"]
+            assert counters["learner_samples_consumed"] == 20 * counters["learner_steps"]
+            assert counters["learner_chunks_duplicated"] == counters["learner_chunks_lost"] == 0
+
+
+def test_the_findings_follow_from_the_intervals(data):
+    lines = staleness.findings(data, PPO)
+    assert len(lines) == 2
+    for line, kind in zip(lines, ("training", "evaluated"), strict=True):
+        row = data.find(PPO, "tianji", "steps_to_threshold_ratio", kind, "tianji-relaxed", suite="staleness")
+        assert kind in line
+        assert ("not shown" in line) == (row["ci_high"] > 1.10)
+    assert staleness.findings(data, "cartpole-dqn-zoo") == []
+
+
+def test_the_tables_in_the_document_are_those_of_the_bundles(data):
+    document = (ROOT / "docs" / "balance.md").read_text()
+    for workload in (PPO, "cartpole-dqn-zoo", "cartpole-impala"):
+        assert markdown(staleness.balance(data, workload)) in document
+
+
+def test_consumption_over_production_is_what_the_workload_says_where_there_is_a_rule(data):
+    for workload, target in ((PPO, 20), ("cartpole-dqn-zoo", 32), ("cartpole-impala", 1)):
+        row = data.find(workload, "tianji", "consumption_ratio", suite="staleness")
+        assert row["value"] == pytest.approx(target, rel=0.01)
+    free = data.find("cartpole-dqn-zoo", "tianji-as-published", "consumption_ratio", suite="staleness")
+    assert free["value"] > 64
+
+
+def test_every_run_has_its_histograms_and_they_add_up(data):
+    frame = data.series["staleness"]
+    arrived: Counter = Counter()
+    for events in raw("tianji-relaxed"):
+        arrived["chunks"] += next(e["value"] for e in events if e.get("name") == "learner_chunks_arrived")
+    sessions = {json.loads((p / "bundle.json").read_text())["session"] for p in (RECORDED / "ppo-ablation").glob("*")}
+    own = frame[(frame.system == "tianji-relaxed") & (frame.kind == "insertion_lag") & frame.session.isin(sessions)]
+    assert own["chunks"].sum() == arrived["chunks"]
