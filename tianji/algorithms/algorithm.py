@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, Protocol, runtime_checkable
 
-from tianji.algorithms import dqn, impala, networks, ppo
-from tianji.algorithms.flat import ActionValueNetwork, PolicyValueNetwork, Vector
+from tianji.algorithms import dqn, impala, kernels, networks, ppo
+from tianji.algorithms.flat import Vector
 from tianji.algorithms.replay import Experience
 from tianji.algorithms.rollouts import Views
 from tianji.config import TrainConfig
@@ -87,12 +87,11 @@ def make(config: TrainConfig, describe: EnvDescription) -> Algorithm:
         when the network cannot see this environment, or the kernel that is asked for cannot compute it.
     """
     network = networks.build(config.network, describe.features, describe.actions)
-    weights = network.initialise(config.seed)
-    if config.algo == "dqn":
-        assert isinstance(network, ActionValueNetwork)
-        kernel = dqn.make_kernel(config, network, weights)
-        return dqn.DQN(kernel, describe, config.dqn, config.actors * config.envs_per_actor, config.seed)
-    assert isinstance(network, PolicyValueNetwork)
-    if config.algo == "impala":
-        return impala.IMPALA(impala.make_kernel(config, network, weights), describe, config.impala, config.horizon_steps)
-    return ppo.PPO(ppo.make_kernel(config, network, weights), describe, config.ppo, config.horizon_steps, config.seed)
+    kernel = kernels.make(config, network, network.initialise(config.seed))
+    match config.algo:
+        case "dqn":
+            return dqn.DQN(kernel, describe, config.dqn, config.actors * config.envs_per_actor, config.seed)
+        case "impala":
+            return impala.IMPALA(kernel, describe, config.impala, config.horizon_steps)
+        case "ppo":
+            return ppo.PPO(kernel, describe, config.ppo, config.horizon_steps, config.seed)

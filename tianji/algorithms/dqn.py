@@ -13,10 +13,9 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from tianji.algorithms.flat import ActionValueNetwork, Vector
-from tianji.algorithms.mlp import QNetwork
+from tianji.algorithms.flat import Vector
 from tianji.algorithms.replay import Experience, Replay
-from tianji.config import ConfigError, DQNConfig, TrainConfig
+from tianji.config import DQNConfig
 from tianji.envs import EnvDescription
 
 DRAWN_BYTES = 16 * 2**20
@@ -54,25 +53,6 @@ class Kernel(Protocol):
 
     def step(self, batch: Regression, learning_rate: float) -> None:
         """One optimizer step on this minibatch."""
-
-
-def make_kernel(config: TrainConfig, network: ActionValueNetwork, weights: Vector) -> Kernel:
-    """The fastest kernel that can do what was asked.
-
-    Raises
-    ------
-    ConfigError
-        when NumPy was asked for and cannot.
-    """
-    if isinstance(network, QNetwork) and config.kernel != "torch" and config.device == "cpu":
-        from tianji.algorithms.dqn_numpy import NumpyKernel
-
-        return NumpyKernel(network, config.dqn, weights)
-    if config.kernel == "numpy":
-        raise ConfigError(f"kernel 'numpy' computes perceptrons only, not {network.name}; use kernel 'auto'")
-    from tianji.algorithms.dqn_torch import TorchKernel
-
-    return TorchKernel(network, config.dqn, weights, config.device)
 
 
 class DQN:

@@ -12,30 +12,9 @@ from typing import Literal
 import numpy as np
 
 from tianji.algorithms import schedules, vtrace
-from tianji.algorithms.flat import PolicyValueNetwork, Vector
-from tianji.algorithms.mlp import ActorCritic
 from tianji.algorithms.rollouts import Kernel, Rollouts, Views, beside, following, log_probabilities, observations
-from tianji.config import ConfigError, IMPALAConfig, TrainConfig
+from tianji.config import IMPALAConfig
 from tianji.envs import EnvDescription
-
-
-def make_kernel(config: TrainConfig, network: PolicyValueNetwork, weights: Vector) -> Kernel:
-    """The fastest kernel that can do what was asked.
-
-    Raises
-    ------
-    ConfigError
-        when NumPy was asked for and cannot.
-    """
-    if isinstance(network, ActorCritic) and config.kernel != "torch" and config.device == "cpu":
-        from tianji.algorithms.impala_numpy import NumpyKernel
-
-        return NumpyKernel(network, config.impala, weights)
-    if config.kernel == "numpy":
-        raise ConfigError(f"kernel 'numpy' computes perceptrons only, not {network.name}; use kernel 'auto'")
-    from tianji.algorithms.impala_torch import TorchKernel
-
-    return TorchKernel(network, config.impala, weights, config.device)
 
 
 class IMPALA:

@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tianji.algorithms import schedules, vtrace
-from tianji.algorithms.flat import PolicyValueNetwork, Vector
-from tianji.algorithms.mlp import ActorCritic
+from tianji.algorithms.flat import Vector
 from tianji.algorithms.returns import generalised_advantages
 from tianji.algorithms.rollouts import (
     Kernel,
@@ -28,29 +27,10 @@ from tianji.algorithms.rollouts import (
     observations,
     padded,
 )
-from tianji.config import ConfigError, PPOConfig, TrainConfig
+from tianji.config import PPOConfig
 from tianji.envs import EnvDescription
 
 ADVANTAGE_EPSILON = 1e-8
-
-
-def make_kernel(config: TrainConfig, network: PolicyValueNetwork, weights: Vector) -> Kernel:
-    """The fastest kernel that can do what was asked.
-
-    Raises
-    ------
-    ConfigError
-        when NumPy was asked for and cannot.
-    """
-    if isinstance(network, ActorCritic) and config.kernel != "torch" and config.device == "cpu":
-        from tianji.algorithms.ppo_numpy import NumpyKernel
-
-        return NumpyKernel(network, config.ppo, weights)
-    if config.kernel == "numpy":
-        raise ConfigError(f"kernel 'numpy' computes perceptrons only, not {network.name}; use kernel 'auto'")
-    from tianji.algorithms.ppo_torch import TorchKernel
-
-    return TorchKernel(network, config.ppo, weights, config.device)
 
 
 class PPO:

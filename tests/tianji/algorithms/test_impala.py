@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from tianji.algorithms import algorithm, networks
-from tianji.algorithms.impala import IMPALA, make_kernel
+from tianji.algorithms import algorithm, kernels, networks
+from tianji.algorithms.impala import IMPALA
 from tianji.algorithms.impala_numpy import NumpyKernel
 from tianji.algorithms.impala_torch import TorchKernel, loss
 from tianji.algorithms.networks import ActorCritic, SharedActorCritic
@@ -93,7 +93,7 @@ def make_chunk(rng, network, flat, steps=8, environments=4, spread=0.0):
 def make_impala(**impala):
     config = TrainConfig(env="CartPole-v1", algo="impala", impala=IMPALAConfig(**impala))
     network = networks.build(config.network, 4, 2)
-    return IMPALA(make_kernel(config, network, network.initialise(0)), CARTPOLE, config.impala, 1000), network
+    return IMPALA(kernels.make(config, network, network.initialise(0)), CARTPOLE, config.impala, 1000), network
 
 
 def test_prepare_bootstraps_and_weighs_as_the_paper_says():

@@ -8,9 +8,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tianji.algorithms import kernels
 from tianji.algorithms.networks import ActorCritic, SharedActorCritic
 from tianji.algorithms.networks_torch import heads
-from tianji.algorithms.ppo import PPO, assess, assess_stale, collate, make_kernel, normalise
+from tianji.algorithms.ppo import PPO, assess, assess_stale, collate, normalise
 from tianji.algorithms.ppo_numpy import NumpyKernel
 from tianji.algorithms.ppo_torch import TorchKernel, loss
 from tianji.algorithms.rollouts import Rollouts, observations
@@ -155,7 +156,7 @@ def deal_out(chunk, groups):
 def make_ppo(**ppo):
     config = TrainConfig(env="CartPole-v1", ppo=PPOConfig(**ppo))
     network = ActorCritic(4, (64, 64), 2)
-    return PPO(make_kernel(config, network, network.initialise(0)), CARTPOLE, config.ppo, 1000, seed=0)
+    return PPO(kernels.make(config, network, network.initialise(0)), CARTPOLE, config.ppo, 1000, seed=0)
 
 
 def test_a_round_does_not_depend_on_how_environments_are_dealt_out():
