@@ -77,6 +77,11 @@ SLOTS = 8
 """Chunks of an actor in flight at most, where nobody waits for fresh weights: how many are, the balance decides."""
 
 
+FREE_RUNNING = (
+    "The learner updates without waiting for samples: updates for each environment step are not those of the workload.",
+)
+
+
 class TianJi(SameCode):
     """Actors, buffer and learner as separate processes.
 
@@ -101,6 +106,16 @@ class Relaxed(SameCode):
     def unable(self, workload: Workload) -> str | None:
         return None if workload.algo == "ppo" else "it is relaxed as it is; ask for tianji"
 
+    def deviations(self, task: Task) -> list[str]:
+        if task.workload.algo != "ppo":
+            return []
+        bound = self.config(task).lag_limit
+        age = f"up to {bound} optimizer steps" if bound is not None else "any number of optimizer steps"
+        return [
+            f"Samples may be of a policy {age} older than the one they train, and are corrected for: its like is asynchronous "
+            "PPO, not PPO."
+        ]
+
     def config(self, task: Task) -> TrainConfig:
         discipline: Literal["strict", "relaxed"] = "relaxed" if task.workload.algo == "ppo" else "strict"
         return self._config(task, actors=actors_for(task), chunk_slots=SLOTS, discipline=discipline, balance=self.mode)
@@ -124,6 +139,9 @@ class Unbalanced(OneSided):
     title = "TianJi, no balance"
     mode = "off"
 
+    def deviations(self, task: Task) -> list[str]:
+        return [*super().deviations(task), *FREE_RUNNING] if task.workload.algo == "dqn" else super().deviations(task)
+
 
 class AsPublished(SameCode):
     """The released system's behaviour on the same parts.
@@ -145,12 +163,7 @@ class AsPublished(SameCode):
             "The released system's discipline, by its description, on this project's parts: nothing of its code, its MPI "
             "messages or its busy polling."
         ]
-        if task.workload.algo == "dqn":
-            told.append(
-                "The learner updates without waiting for samples: updates for each environment step are not those of the "
-                "workload."
-            )
-        return told
+        return [*told, *FREE_RUNNING] if task.workload.algo == "dqn" else told
 
     def config(self, task: Task) -> TrainConfig:
         actors = actors_for(task)

@@ -64,6 +64,8 @@ def headlines(data: Dataset) -> list[str]:
                 f"{workload}: {data.titles[REFERENCE]} reaches the evaluated threshold {with_interval(total, 'x')} as fast as "
                 f"{data.titles[peer]}{parts} (n = {total['n']} blocks)."
             )
+    for workload in sorted(data.balanced):
+        lines += [f"{workload}: {line}" for line in staleness.findings(data, workload)[:1]]
     return lines + transmission.headlines(data)
 
 
@@ -76,7 +78,7 @@ def write(data: Dataset, tables: dict[str, pd.DataFrame], out: Path) -> Path:
         bundles=len(data.bundles),
         machine=_machine(data),
         headlines=headlines(data),
-        few=any(row["n"] < MINIMUM_FOR_INTERVAL for row in data.rows if row["baseline"]),
+        few=_fewest_blocks(data) < MINIMUM_FOR_INTERVAL,
         failures=[
             {"title": f"{b.manifest.workload}, block {b.manifest.block}: {b.manifest.system_title}", "error": b.manifest.error}
             for b in data.bundles
@@ -92,6 +94,14 @@ def write(data: Dataset, tables: dict[str, pd.DataFrame], out: Path) -> Path:
     path = out / "index.html"
     path.write_text(page, encoding="utf-8")
     return path
+
+
+def _fewest_blocks(data: Dataset) -> int:
+    """Blocks of the workload that has fewest."""
+    blocks: dict[tuple[str, str], set[tuple[str, int]]] = {}
+    for m in (b.manifest for b in data.bundles):
+        blocks.setdefault((m.suite, m.workload), set()).add((m.session, m.block))
+    return min(map(len, blocks.values()))
 
 
 def _machine(data: Dataset) -> str:

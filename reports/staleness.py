@@ -9,11 +9,14 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullLocator
 
 from reports.dataset import AGAIN, REFERENCE, Dataset
 from reports.tables import number, with_interval
 
 SUITE = "staleness"
+TICKS = (0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
+"""Versions that an axis names."""
 PREFIX = "staleness-"
 """Of the names of its figures and tables: its workloads are also those of the convergence suite."""
 ORDER = ("tianji", "tianji-relaxed", "tianji-one-sided", "tianji-unbalanced", "tianji-as-published")
@@ -61,8 +64,10 @@ def lag(data: Dataset, workload: str) -> Figure:
         for offset, (kind, title, marker, shade) in zip((0.14, -0.14), QUANTITIES, strict=True):
             _range(left, data, workload, label, kind, height + offset, marker, shade, title if height == 0 else None)
     left.set_xscale("symlog", linthresh=1)
-    left.set_xlim(left=-0.15)
-    left.xaxis.set_major_formatter(plt.FuncFormatter(lambda value, _: f"{value:g}"))
+    end = max(2.0, left.get_xlim()[1] * 1.2)
+    left.set_xlim(-0.15, end)
+    left.set_xticks([tick for tick in TICKS if tick <= end], [str(tick) for tick in TICKS if tick <= end])
+    left.xaxis.set_minor_locator(NullLocator())
     left.set_xlabel("versions behind the learner")
     left.set_yticks(range(len(shown)), [data.titles[label] for label in reversed(shown)])
     left.set_ylim(-0.6, len(shown) - 0.4)
