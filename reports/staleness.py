@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -33,8 +34,10 @@ TABLE_TEXTS = {
     "balance": (
         "What the balance holds",
         "Lag on arrival and age when trained on, in versions. C/P: rows trained on for each environment step inserted, beside "
-        "its target. Steps to the training threshold: interquartile mean over the runs that got there; their ratio to the "
-        "strict one's (or to the two-sided one's, where there is no strict one) is formed within blocks, above 1 more steps.",
+        "its target. Steps/s: of the steps that are trained on. Steps to the training threshold: environment steps, those of "
+        "evicted chunks among them, interquartile mean over the runs that got there. Ratios are formed within blocks, to the "
+        "strict system (or to the two-sided one, where there is no strict one): of steps to either threshold, above 1 more "
+        "steps (to the evaluated one, steps that were trained on); how many times as fast either is reached; of steps/s.",
     ),
 }
 
@@ -129,7 +132,7 @@ def balance(data: Dataset, workload: str) -> pd.DataFrame:
             return data.find(workload, label, metric, kind, suite=SUITE)
 
         steps, target = of("steps_to_threshold", "training"), of("consumption_ratio_target")
-        ratio = data.find(workload, REFERENCE, "steps_to_threshold_ratio", "training", label, suite=SUITE)
+        against = functools.partial(data.find, workload, REFERENCE, baseline=label, suite=SUITE)
         lines.append(
             {
                 "System": data.titles[label],
@@ -143,10 +146,23 @@ def balance(data: Dataset, workload: str) -> pd.DataFrame:
                 "Steps/s": with_interval(of("production_steps_per_s")),
                 "Reached": f"{steps['n'] - steps['censored']} of {steps['n']}" if steps else "-",
                 "Steps": with_interval(steps),
-                "Ratio of steps": with_interval(ratio, "x"),
+                "Ratio of steps, training": with_interval(against("steps_to_threshold_ratio", "training"), "x"),
+                "Ratio of steps, evaluated": with_interval(against("steps_to_threshold_ratio", "evaluated"), "x"),
+                "Times as fast, training": with_interval(inverse(against("time_to_threshold_ratio", "training")), "x"),
+                "Times as fast, evaluated": with_interval(inverse(against("time_to_threshold_ratio", "evaluated")), "x"),
+                "Ratio of steps/s": with_interval(inverse(against("production_ratio")), "x"),
             }
         )
     return pd.DataFrame(lines)
+
+
+def inverse(row: dict[str, Any] | None) -> dict[str, Any] | None:
+    """The reciprocal of a ratio and of its interval."""
+    if row is None or row["value"] is None:
+        return None
+    low, high = row["ci_low"], row["ci_high"]
+    bounds = {"ci_low": None, "ci_high": None} if low is None else {"ci_low": 1 / high, "ci_high": 1 / low}
+    return row | {"value": 1 / row["value"]} | bounds
 
 
 def findings(data: Dataset, workload: str) -> list[str]:
