@@ -13,7 +13,7 @@ from baselines import certificate, system
 from baselines.certificate import Finding
 from baselines.workload import Workload
 from tianji.cli import DONE, FAILED, OneLineParser, run
-from tianji.config import ConfigError, convert, read_toml
+from tianji.settings import ConfigError, convert, read_toml
 
 WORKLOADS = Path(__file__).parents[1] / "suites" / "workloads"
 """Where the project keeps workload files: data, which any package may read."""

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from importlib.metadata import entry_points
 from typing import Generic, TypeVar
 
-from tianji.config import ConfigError
+from tianji.settings import ConfigError
 
 T = TypeVar("T")
 

@@ -6,17 +6,8 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from tianji.config import (
-    NETWORKS_OF,
-    Count,
-    DQNConfig,
-    IMPALAConfig,
-    NetworkConfig,
-    Positive,
-    PositiveFloat,
-    PPOConfig,
-    Settings,
-)
+from tianji.config import NETWORKS_OF, DQNConfig, IMPALAConfig, NetworkConfig, PPOConfig
+from tianji.settings import Count, Positive, PositiveFloat, Settings
 
 
 class Thresholds(Settings):

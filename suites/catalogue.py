@@ -6,7 +6,7 @@ import difflib
 from pathlib import Path
 
 from baselines.workload import Workload
-from tianji.config import ConfigError, convert, read_toml
+from tianji.settings import ConfigError, convert, read_toml
 
 DIRECTORY = Path(__file__).parent / "workloads"
 

@@ -13,7 +13,7 @@ from baselines import system as systems
 from baselines.workload import Workload
 from suites.bundle import CERTIFICATE, Certificate, scrub
 from suites.plan import Plan
-from tianji.config import convert
+from tianji.settings import convert
 
 LIMIT_S = 120.0
 

@@ -12,7 +12,8 @@ import msgspec
 
 from tianji import __version__
 from tianji.cli import DONE, FAILED, INTERRUPTED, OneLineParser, run
-from tianji.config import NETWORKS_OF, ConfigError, TrainConfig, assign, convert, read_toml
+from tianji.config import NETWORKS_OF, TrainConfig
+from tianji.settings import ConfigError, assign, convert, read_toml
 
 ALGORITHMS = ("ppo", "dqn", "impala")
 NAMED = (

@@ -15,7 +15,8 @@ import msgspec
 import numpy as np
 from gymnasium.wrappers import AtariPreprocessing, RecordEpisodeStatistics, TransformReward
 
-from tianji.config import AtariConfig, ConfigError
+from tianji.config import AtariConfig
+from tianji.settings import ConfigError
 
 
 def is_atari(env_id: str) -> bool:

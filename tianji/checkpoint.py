@@ -12,7 +12,7 @@ from safetensors.numpy import save_file
 
 from tianji.algorithms import networks
 from tianji.algorithms.networks import KINDS, ActionValueNetwork, FlatNetwork, Vector
-from tianji.config import ConfigError
+from tianji.settings import ConfigError
 
 
 @dataclass(frozen=True)

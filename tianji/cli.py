@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import NoReturn
 
-from tianji.config import ConfigError
+from tianji.settings import ConfigError
 
 DONE, FAILED, UNUSABLE, INTERRUPTED = 0, 1, 2, 130
 

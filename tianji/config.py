@@ -1,34 +1,13 @@
-"""What a training run is told: frozen, typed and checked once, at the edge.
-
-Inside the package code trusts these types. `ConfigError` carries the one line that a user is shown.
-"""
+"""What a training run is told: frozen, typed and checked once, at the edge. Inside the package code trusts these types."""
 
 from __future__ import annotations
 
-import difflib
-import tomllib
-from collections.abc import Iterable, Mapping
-from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar, cast, get_args, get_origin
+from typing import Annotated, Any, Literal, cast
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Meta
 
-T = TypeVar("T")
-
-Positive = Annotated[int, Meta(ge=1)]
-Count = Annotated[int, Meta(ge=0)]
-PositiveFloat = Annotated[float, Meta(gt=0)]
-NonNegativeFloat = Annotated[float, Meta(ge=0)]
-Fraction = Annotated[float, Meta(ge=0, le=1)]
-
-
-class ConfigError(Exception):
-    """Unusable arguments or input; its text is one line that says what is wrong and what would be right."""
-
-
-class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Base of all configuration: immutable, keyword-only, and an unknown key is an error."""
+from tianji.settings import Count, Fraction, NonNegativeFloat, Positive, PositiveFloat, Settings
 
 
 class NetworkConfig(Settings):
@@ -328,94 +307,3 @@ class TrainConfig(Settings):
         if self.lag_bound == "none" or self.balance == "off" or self.algo == "dqn":
             return None
         return {"ppo": 1, "impala": 8}[self.algo] * self.round_updates
-
-
-def convert(data: Mapping[str, Any], kind: type[T], where: str) -> T:
-    """Check plain data against a settings type.
-
-    Raises
-    ------
-    ConfigError
-        naming the key, what is wrong with it and, for an unknown key, the nearest known one.
-    """
-    try:
-        return msgspec.convert(data, kind)
-    except msgspec.ValidationError as error:
-        raise ConfigError(f"{where}: {_explain(str(error), kind)}") from error
-
-
-def _explain(message: str, kind: type) -> str:
-    """Turn msgspec's `Object contains unknown field `x` - at `$.ppo`` into a line with a suggestion."""
-    text = message.replace("Object contains unknown field", "unknown key").replace(
-        "Object missing required field", "missing key"
-    )
-    text = text.replace(" - at `$.", " in `").replace(" - at `$", " at `")
-    if message.startswith("Invalid enum value"):
-        return f"{text}; known: {', '.join(map(str, _choices(kind, message)))}"
-    if "unknown key" in text:
-        unknown = message.split("`")[1]
-        known = sorted(_keys(kind))
-        near = difflib.get_close_matches(unknown, known, n=1)
-        text += f"; did you mean `{near[0]}`?" if near else f"; known keys: {', '.join(known)}"
-    return text
-
-
-def _choices(kind: Any, message: str) -> Iterable[Any]:
-    """Values that the field named in a message (`... at `$.a.b``) may have."""
-    for name in message.rpartition("$.")[2].rstrip("`").split("."):
-        kind = next(field.type for field in msgspec.structs.fields(_table(kind)) if field.name == name)
-    return _values(kind)
-
-
-def _values(kind: Any) -> Iterable[Any]:
-    """Values of a choice; of a choice or a number, also that."""
-    for part in get_args(kind):
-        if get_origin(part) is Literal:
-            yield from get_args(part)
-        elif get_origin(part) is Annotated:
-            yield f"{get_args(part)[0].__name__} from {get_args(part)[1].ge}"
-        else:
-            yield part
-
-
-def _table(kind: Any) -> Any:
-    """The settings type of a field, also where it may be absent (`X | None`); the type itself elsewhere."""
-    tables = [part for part in get_args(kind) if isinstance(part, type) and issubclass(part, Struct)]
-    return tables[0] if tables else kind
-
-
-def _keys(kind: type) -> Iterable[str]:
-    for field in msgspec.structs.fields(kind):
-        yield field.name
-        table = _table(field.type)
-        if isinstance(table, type) and issubclass(table, Struct):
-            yield from _keys(table)
-
-
-def read_toml(path: Path) -> dict[str, Any]:
-    """Read a TOML file, or raise `ConfigError` with the line that is wrong."""
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise ConfigError(f"{path}: no such file") from None
-    except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: not a TOML file: {error}") from None
-
-
-def assign(data: dict[str, Any], assignment: str) -> None:
-    """Apply one `--set a.b=value` to nested plain data; the value is read as TOML, else taken as text."""
-    key, equals, text = assignment.partition("=")
-    if not equals or not key.strip():
-        raise ConfigError(f"--set {assignment}: write it as key=value, for instance ppo.learning_rate=3e-4")
-    try:
-        value: Any = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        value = text
-    *path, last = key.strip().split(".")
-    for name in path:
-        data = data.setdefault(name, {})
-        if not isinstance(data, dict):
-            raise ConfigError(f"--set {assignment}: `{name}` holds a value, not a table")
-    data[last] = value

@@ -13,7 +13,8 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from numpy.typing import NDArray
 
 from tianji import atari
-from tianji.config import AtariConfig, ConfigError
+from tianji.config import AtariConfig
+from tianji.settings import ConfigError
 
 SMALLEST_IMAGE = 36
 """Side in pixels of the smallest image that the networks' three convolutions leave something of."""

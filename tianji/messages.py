@@ -11,7 +11,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Struct
 
-from tianji.config import Count
+from tianji.settings import Count
 
 PROTOCOL = 3
 """Grows when the meaning of a message changes; peers of different protocols refuse each other at the first hello."""

@@ -13,10 +13,11 @@ import numpy as np
 from tianji.algorithms import networks
 from tianji.algorithms.networks import Vector
 from tianji.checkpoint import Policy
-from tianji.config import ConfigError, TrainConfig
+from tianji.config import TrainConfig
 from tianji.envs import EnvDescription, describe
 from tianji.launch import local
 from tianji.messages import Done, Episodes, FromRole, Report, Snapshot, Started
+from tianji.settings import ConfigError
 from tianji.topology import parameters
 from tianji.worlds import lockstep
 

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from baselines.workload import Workload
-from tianji.config import ConfigError, DQNConfig, PPOConfig
+from tianji.config import DQNConfig, PPOConfig
+from tianji.settings import ConfigError
 
 
 def total_steps(w: Workload) -> int:

@@ -18,7 +18,7 @@ from suites.convergence import sweep
 from suites.evaluator import evaluate
 from suites.plan import Cell, Plan, block_of, new_session
 from suites.suite import Request, Suite
-from tianji.config import convert
+from tianji.settings import convert
 
 MEASURED_SHARE = 0.8
 """Of a cell's time, for the progress bar: the rest is evaluation."""

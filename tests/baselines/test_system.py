@@ -8,7 +8,7 @@ from baselines.recorder import FileRecorder
 from suites import bundle, catalogue
 from tianji.algorithms.networks import ActorCritic
 from tianji.checkpoint import load_policy
-from tianji.config import ConfigError
+from tianji.settings import ConfigError
 
 
 @pytest.fixture

@@ -2,8 +2,8 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from tianji.config import ConfigError
 from tianji.envs import EnvDescription, Stacks, describe
+from tianji.settings import ConfigError
 
 
 def test_a_box_is_described():

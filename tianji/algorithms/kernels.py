@@ -7,7 +7,8 @@ from typing import Any
 
 from tianji.algorithms.flat import FlatNetwork, Vector
 from tianji.algorithms.mlp import ActorCritic, QNetwork
-from tianji.config import ConfigError, TrainConfig
+from tianji.config import TrainConfig
+from tianji.settings import ConfigError
 
 
 def make(config: TrainConfig, network: FlatNetwork, weights: Vector) -> Any:

@@ -13,8 +13,9 @@ from tianji.algorithms.impala_torch import TorchKernel, loss
 from tianji.algorithms.networks import ActorCritic, SharedActorCritic
 from tianji.algorithms.networks_torch import heads
 from tianji.algorithms.rollouts import Rollouts
-from tianji.config import ConfigError, IMPALAConfig, NetworkConfig, TrainConfig
+from tianji.config import IMPALAConfig, NetworkConfig, TrainConfig
 from tianji.envs import EnvDescription
+from tianji.settings import ConfigError
 
 SEED = 5
 """Of a chunk with terminations and truncations."""

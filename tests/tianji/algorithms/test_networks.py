@@ -15,8 +15,9 @@ from tianji.algorithms.flat import orthogonal
 from tianji.algorithms.networks import KINDS, ActorCritic, QNetwork, build, make
 from tianji.algorithms.rollouts import Rollouts
 from tianji.checkpoint import Policy, load_policy, save_policy
-from tianji.config import ConfigError, NetworkConfig, PPOConfig, TrainConfig
+from tianji.config import NetworkConfig, PPOConfig, TrainConfig
 from tianji.envs import EnvDescription
+from tianji.settings import ConfigError
 
 IMAGE = (4, 42, 42)
 EVERY_KIND = [(kind, dueling) for kind in KINDS for dueling in (False, True) if not dueling or kind.endswith("-q")]
