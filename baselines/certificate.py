@@ -19,7 +19,7 @@ from baselines.workload import Workload
 from tianji.algorithms import dqn_torch, networks, networks_torch, ppo_torch
 from tianji.algorithms.networks import ActorCritic, FlatNetwork, QNetwork, Vector
 from tianji.algorithms.replay import transitions_of
-from tianji.envs import EnvDescription, describe
+from tianji.envs import EnvDescription
 from tianji.layout import rollout_layout
 
 TOLERANCE = 1e-5
@@ -62,7 +62,7 @@ class Frozen:
 def freeze(workload: Workload, seed: int = 7) -> Frozen:
     """The frozen data of a workload; the same in every process."""
     rng = np.random.default_rng(np.random.SeedSequence([seed, 0xCE27]))
-    description = describe(workload.env)
+    description = workload.describe()
     network = networks.build(workload.network, description.features, description.actions)
     weights, target_weights = (
         (network.initialise(k) + 0.05 * rng.standard_normal(network.size)).astype(np.float32) for k in (seed, seed + 1)

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from baselines.workload import Workload
 from tianji.algorithms import networks
 from tianji.checkpoint import Policy, save_policy
-from tianji.envs import describe
 
 
 class FileRecorder:
@@ -31,7 +30,7 @@ class FileRecorder:
         self._file = (directory / "events.jsonl").open("ab")
         self._encode = msgspec.json.Encoder().encode
         self._lines: list[bytes] = []
-        description = describe(workload.env)
+        description = workload.describe()
         self.network = networks.build(workload.network, description.features, description.actions)
         self._workload = workload
         self.steps = 0

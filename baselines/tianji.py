@@ -55,6 +55,7 @@ class SameCode(System):
             ppo=w.ppo or PPOConfig(),
             dqn=w.dqn or DQNConfig(),
             impala=w.impala or IMPALAConfig(),
+            atari=w.games,
             horizon_steps=w.horizon_steps,
             stop_steps=w.budget_steps,
             stop_seconds=w.budget_seconds,

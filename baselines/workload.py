@@ -6,7 +6,9 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from tianji.config import NETWORKS_OF, DQNConfig, IMPALAConfig, NetworkConfig, PPOConfig
+from tianji.atari import is_atari
+from tianji.config import NETWORKS_OF, AtariConfig, DQNConfig, IMPALAConfig, NetworkConfig, PPOConfig
+from tianji.envs import EnvDescription, describe
 from tianji.settings import Count, Positive, PositiveFloat, Settings
 
 
@@ -43,6 +45,8 @@ class Workload(Settings, kw_only=True):
     dqn: DQNConfig | None = None
     impala: IMPALAConfig | None = None
     """Hyper-parameters of the algorithm that `algo` names; the others are absent."""
+    atari: AtariConfig | None = None
+    """How an Atari game is played; absent for everything else."""
     horizon_steps: Positive
     """What schedules count towards: environment steps before the round that is trained on, summed over actors."""
     budget_steps: Positive
@@ -60,6 +64,8 @@ class Workload(Settings, kw_only=True):
         if self.network.kind not in NETWORKS_OF[self.algo]:
             known = " or ".join(repr(kind) for kind in NETWORKS_OF[self.algo])
             raise ValueError(f"algo {self.algo} trains a network of kind {known}, not {self.network.kind!r}")
+        if is_atari(self.env) is (self.atari is None):
+            raise ValueError(f"a table [atari] belongs to Atari games, and to nothing else: env is {self.env}")
 
     @property
     def round_steps(self) -> int:
@@ -70,8 +76,8 @@ class Workload(Settings, kw_only=True):
 
     @property
     def certified(self) -> bool:
-        """Whether there is an equivalence certificate for it: none for IMPALA, which only systems of one code train."""
-        return self.algo != "impala"
+        """Whether there is an equivalence certificate for it: none for what only systems of one code train."""
+        return self.beyond_common is None
 
     @property
     def beyond_common(self) -> str | None:
@@ -85,6 +91,15 @@ class Workload(Settings, kw_only=True):
         if self.dqn is not None and self.dqn.double:
             return "double Q-learning is not translated to it"
         return None
+
+    @property
+    def games(self) -> AtariConfig:
+        """How it is played, if it is an Atari game."""
+        return self.atari or AtariConfig()
+
+    def describe(self) -> EnvDescription:
+        """The environment, as every system sees it; raises as `tianji.envs.describe` does."""
+        return describe(self.env, self.games)
 
     @property
     def for_ppo(self) -> PPOConfig:

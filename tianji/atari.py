@@ -49,7 +49,8 @@ def make(env_id: str, config: AtariConfig) -> gym.Env:
     # Else the first game of a process prints a banner.
     ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
     gym.register_envs(ale_py)
-    game = gym.make(env_id, frameskip=1, repeat_action_probability=0.0, disable_env_checker=True)
+    # Frames are read from the emulator; what `step` itself returns is thrown away, and costs least in grey.
+    game = gym.make(env_id, obs_type="grayscale", frameskip=1, repeat_action_probability=0.0, disable_env_checker=True)
     env: gym.Env = AtariPreprocessing(game, config.noop_max, config.frame_skip, config.screen)
     env = RecordEpisodeStatistics(env)
     if config.episodic_life:

@@ -16,7 +16,6 @@ from baselines.rllib import dqn, ppo, weights
 from baselines.system import Recorder, System, Task
 from baselines.workload import Workload
 from tianji.algorithms import networks
-from tianji.envs import describe
 
 if TYPE_CHECKING:
     from baselines.certificate import Evidence, Frozen
@@ -107,7 +106,7 @@ class RLlib(System):
             _temp_dir=self._directory,
         )
         self._algorithm = self._config(task).build_algo()
-        description = describe(task.workload.env)
+        description = task.workload.describe()
         self._network = networks.build(task.workload.network, description.features, description.actions)
         self._give_initial_weights(task.seed)
 

@@ -12,7 +12,6 @@ from baselines.sb3 import translate
 from baselines.system import Recorder, System, Task
 from baselines.workload import Workload
 from tianji.algorithms import networks
-from tianji.envs import describe
 
 if TYPE_CHECKING:
     from baselines.certificate import Evidence, Frozen
@@ -82,7 +81,7 @@ class StableBaselines3(System):
         self._model = make(s["policy"], self._environments, policy_kwargs=policy_kwargs, **arguments)
         # Its own logger would leave a folder in /tmp.
         self._model.set_logger(Logger(folder=None, output_formats=[]))
-        description = describe(w.env)
+        description = w.describe()
         self._network = networks.build(w.network, description.features, description.actions)
         # Start from the very weights that every other system starts from.
         self._model.policy.load_state_dict(weights.to_sb3(self._network, self._network.initialise(task.seed)))
