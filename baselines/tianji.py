@@ -11,7 +11,8 @@ import numpy as np
 from baselines.system import Recorder, System, Task
 from baselines.workload import Workload
 from tianji.config import DQNConfig, IMPALAConfig, PPOConfig, TrainConfig
-from tianji.messages import Episodes, FromRole, Report, Snapshot, Started
+from tianji.launch.supervisor import Heard
+from tianji.messages import Episodes, Report, Snapshot, Started
 from tianji.train import train
 
 if TYPE_CHECKING:
@@ -60,6 +61,9 @@ class SameCode(System):
             stop_steps=w.budget_steps,
             stop_seconds=w.budget_seconds,
             snapshot_every_steps=w.snapshot_every_steps,
+            # What dies is a result here, and nothing is stored while others are measured that store nothing.
+            checkpoint_seconds=None,
+            restarts=0,
             **more,
         )
 
@@ -187,7 +191,7 @@ class Listener:
         self.recorder = recorder
         self._steps: dict[str, int] = {}
 
-    def __call__(self, message: FromRole) -> None:
+    def __call__(self, message: Heard) -> None:
         match message:
             case Started(role=role, at_ns=at) if role.startswith(("actor", "explorer")):
                 self.recorder.first_step(at)

@@ -85,7 +85,7 @@ def settings(options: Any) -> TrainConfig:
 def train(options: Any) -> int:
     """Train, and say in seconds and steps how it went."""
     from tianji.checkpoint import save_policy
-    from tianji.launch.local import RoleFailed
+    from tianji.launch.supervisor import RoleFailed
     from tianji.train import check
     from tianji.train import train as run_training
 

@@ -7,7 +7,8 @@ counts and on times that the caller measured.
 from __future__ import annotations
 
 import math
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
 Mode = Literal["two-sided", "one-sided", "off"]
 
@@ -103,6 +104,8 @@ class Balance:
         """Chunks that actors hold credit for: at first every slot is theirs."""
         self.starved = 0
         self.backlog_max = 0
+        self._lost = 0
+        """Samples inserted before the replay that held them was lost."""
         self._calm = 0
 
     @property
@@ -112,7 +115,28 @@ class Balance:
     @property
     def warm(self) -> bool:
         """Whether training may begin."""
-        return self.inserted > 0 and self.inserted >= self.free_samples
+        there = self.inserted - self._lost
+        return there > 0 and there >= self.free_samples
+
+    def state(self) -> dict[str, Any]:
+        """Totals, as JSON can hold them; what is under way is of no use to a successor."""
+        return {name: getattr(self, name) for name in ("inserted", "free", "consumed", "backlog", "starved", "backlog_max")}
+
+    def restore(self, state: Mapping[str, Any], *, kept: bool) -> None:
+        """Count on from what `state` gave.
+
+        Parameters
+        ----------
+        kept
+            whether what was inserted is still there: of a replay that was stored. Otherwise it was inserted for nothing as
+            far as it was not paid for, and a replay has to fill again.
+        """
+        for name, value in state.items():
+            setattr(self, name, value)
+        if not kept:
+            self.inserted -= self.backlog
+            self.backlog = 0
+            self._lost = self.inserted
 
     def insert(self, samples: int) -> None:
         """Samples came in."""
@@ -162,6 +186,10 @@ class Balance:
     def arrive(self, chunks: int, lost: int = 0) -> None:
         """Chunks came in, and others before them never will."""
         self.outstanding = max(0, self.outstanding - chunks - lost)
+
+    def recount(self, chunks: int) -> None:
+        """What was outstanding changed by so many chunks without anybody sending or granting one: a process ended."""
+        self.outstanding += chunks
 
     def grant(self, chunks: int = 1) -> None:
         """Credit is given."""

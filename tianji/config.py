@@ -210,6 +210,19 @@ class TrainConfig(Settings):
     stop_return: float | None = None
     """Stop when the mean return of the last 100 finished episodes reaches this."""
     snapshot_every_steps: Positive = 10_000
+    checkpoint_seconds: PositiveFloat | None = 10.0
+    """Seconds between two times that a learner stores its state: at least so many, and as many that storing takes no more
+    than a hundredth of the time. None: never."""
+    checkpoint_replay: bool = True
+    """Whether a replay is stored too. If not, a learner that is resumed fills it anew before it trains on."""
+    restarts: Count = 3
+    """How often a process that died is started again, each; 0: the run ends with the first."""
+    launcher: Literal["local", "ray"] = "local"
+    """Where role processes live: on this host, or on a Ray cluster that runs."""
+    ray_address: str = "auto"
+    """Of the cluster, as `ray.init` takes it."""
+    placement: Literal["PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD"] = "PACK"
+    """How Ray places a run: groups, or the processes of the only one."""
     world: Literal["real", "lockstep"] = "real"
 
     def __post_init__(self) -> None:
@@ -225,6 +238,8 @@ class TrainConfig(Settings):
             raise ValueError("beyond_bound 'correct' is for relaxed ppo and impala: nothing else corrects")
         if self.algo == "dqn":
             self._check_chunks_of_dqn()
+        if self.launcher == "ray" and self.world == "lockstep":
+            raise ValueError("world 'lockstep' is one process; launcher 'ray' is for world 'real'")
         if self.round_steps * self.groups > self.stop_steps:
             raise ValueError(
                 f"stop_steps {self.stop_steps} is less than one update round of {self.round_steps * self.groups} steps; "

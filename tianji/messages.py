@@ -13,8 +13,12 @@ from msgspec import Meta, Struct
 
 from tianji.settings import Count
 
-PROTOCOL = 3
+PROTOCOL = 4
 """Grows when the meaning of a message changes; peers of different protocols refuse each other at the first hello."""
+
+
+LIFE = 1 << 32
+"""Chunks that one process of a producer can number."""
 
 
 class ProtocolError(Exception):
@@ -33,7 +37,8 @@ class ChunkHeader(Struct, frozen=True, array_like=True, gc=False):
 
     producer: Count
     sequence: Count
-    """0, 1, 2, ... for each producer: a gap is a loss, a repeat a duplicate."""
+    """0, 1, 2, ... for each producer: a gap is a loss, a repeat a duplicate. One that was started again counts from the next
+    multiple of `LIFE`."""
     version: Count
     """Behaviour policy: optimizer steps that its weights had seen."""
     layout: Count
@@ -193,6 +198,14 @@ class Snapshot(Struct, frozen=True, array_like=True, tag=13):
     """Flat float32 vector, little endian."""
 
 
+class Progress(Struct, frozen=True, array_like=True, tag=26):
+    """How far a learner is, now and then: its counters as they stand."""
+
+    role: str
+    at_ns: int
+    counters: dict[str, float]
+
+
 class Done(Struct, frozen=True, array_like=True, tag=14):
     """A learner has reached its budget."""
 
@@ -219,6 +232,33 @@ class Failed(Struct, frozen=True, array_like=True, tag=16):
     error: str
 
 
+class Bound(Struct, frozen=True, array_like=True, tag=24):
+    """The ends of edges that others come to are open: where, by the edge's name. The rest waits for `Wiring`."""
+
+    role: str
+    protocol: int
+    addresses: dict[str, str]
+
+
+class Saved(Struct, frozen=True, array_like=True, tag=25):
+    """A learner's state as it stood after `steps` environment steps of its group is stored."""
+
+    role: str
+    steps: int
+    took_ns: int
+    at_ns: int
+
+
+class Wiring(Struct, frozen=True, array_like=True, tag=22):
+    """From the launcher: the address of every edge."""
+
+    addresses: dict[str, str]
+
+
+class Save(Struct, frozen=True, array_like=True, tag=23):
+    """From the launcher, to learners: store your state."""
+
+
 class Start(Struct, frozen=True, array_like=True, tag=20):
     """From the launcher: everybody is here, begin."""
 
@@ -229,8 +269,8 @@ class Stop(Struct, frozen=True, array_like=True, tag=21):
     reason: str
 
 
-FromRole = Hello | Started | Episodes | Snapshot | Done | Report | Failed
-ToRole = Start | Stop
+FromRole = Bound | Hello | Started | Episodes | Snapshot | Saved | Progress | Done | Report | Failed
+ToRole = Wiring | Start | Save | Stop
 OnEdge = Batch | Credit | Join | Welcome | Refused | Introduce | Segment | Leave | Subscribe | Board | Ready | Weights
 
 _encoder = msgspec.msgpack.Encoder()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
+from typing import Any
 
 Histogram = Counter[int]
 """How many chunks had each value."""
@@ -64,6 +66,19 @@ class StalenessLedger:
         self.ages[age] += 1
         self.corrected_chunks += self.bound is not None and age > self.bound
 
+    def state(self) -> dict[str, Any]:
+        """Counts, as JSON can hold them."""
+        totals = ("admitted_samples", "evicted_samples", "evicted_chunks", "corrected_chunks")
+        histograms = {name: {str(lag): n for lag, n in counts.items()} for name, counts in self.histograms().items()}
+        return {name: getattr(self, name) for name in totals} | histograms
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Count on from what `state` gave."""
+        for name in ("admitted_samples", "evicted_samples", "evicted_chunks", "corrected_chunks"):
+            setattr(self, name, state[name])
+        for name, counts in self.histograms().items():
+            counts.update({int(lag): n for lag, n in state[name].items()})
+
     def within(self, lag: int) -> bool:
         """Whether the bound lets this lag pass."""
         return self.bound is None or self.correct or lag <= self.bound
@@ -102,12 +117,20 @@ def quantile(histogram: Histogram, share: float) -> float:
 
 
 class SequenceLedger:
-    """Counts chunks lost and duplicated, from each producer's sequence numbers."""
+    """Counts chunks lost and duplicated, from each producer's sequence numbers.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    life
+        a producer that was started again numbers its chunks from the next multiple of this.
+    """
+
+    def __init__(self, life: int) -> None:
+        self._life = life
         self._next: dict[int, int] = {}
         self.lost = 0
         self.duplicated = 0
+        self.restarted = 0
 
     def see(self, producer: int, sequence: int) -> int | None:
         """Record one arrival and return how many before it are missing; None for a duplicate.
@@ -118,6 +141,10 @@ class SequenceLedger:
         if sequence < expected:
             self.duplicated += 1
             return None
+        if sequence // self._life != expected // self._life:
+            # Whether its predecessor sent more that never came, nobody can tell.
+            self.restarted += 1
+            expected = sequence // self._life * self._life
         self.lost += sequence - expected
         self._next[producer] = sequence + 1
         return sequence - expected

@@ -7,6 +7,7 @@ it, and the Root pushes the mean to all learners.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 from msgspec import Struct
@@ -32,32 +33,15 @@ class RoleSpec(Struct, frozen=True):
 
 
 class Topology(Struct, frozen=True):
-    """Roles in the order in which they can be joined, and the addresses of the edges."""
+    """Roles in the order in which they can be joined, and the addresses of the edges by their names."""
 
     roles: tuple[RoleSpec, ...]
-    base_uri: str
-    """`shm://DIRECTORY`, `ipc://DIRECTORY` or `memory://NAME`."""
-
-    def chunks(self, group: int) -> str:
-        """Actors to their buffer (or to their learner, where there is no buffer)."""
-        return f"{self.base_uri}/chunks{group}"
-
-    def batches(self, group: int) -> str:
-        """A buffer to its learner."""
-        return f"{self.base_uri}/batches{group}"
-
-    def weights(self, group: int) -> str:
-        """A learner to its actors."""
-        return f"{self.base_uri}/weights{group}"
-
-    def model(self, group: int) -> str:
-        """A learner to the Root."""
-        return f"{self.base_uri}/model{group}"
+    addresses: dict[str, str]
 
     @property
-    def mean(self) -> str:
-        """The Root to all learners."""
-        return f"{self.base_uri}/mean"
+    def open_ports(self) -> bool:
+        """Whether an address is known only when it has been bound."""
+        return any(address.startswith("tcp://") and address.endswith(":0") for address in self.addresses.values())
 
     @property
     def learner_port(self) -> Literal["batches", "chunks"]:
@@ -65,15 +49,71 @@ class Topology(Struct, frozen=True):
         return "batches" if any(role.kind == "buffer" for role in self.roles) else "chunks"
 
 
+MEAN = "mean"
+"""The edge from the Root to all learners."""
+
+
+def chunks(group: int) -> str:
+    """The edge from actors to their buffer (or to their learner, where there is no buffer)."""
+    return f"chunks{group}"
+
+
+def batches(group: int) -> str:
+    """The edge from a buffer to its learner."""
+    return f"batches{group}"
+
+
+def weights(group: int) -> str:
+    """The edge from a learner to its actors."""
+    return f"weights{group}"
+
+
+def model(group: int) -> str:
+    """The edge from a learner to the Root."""
+    return f"model{group}"
+
+
 def build(config: TrainConfig, base_uri: str) -> Topology:
-    """Lay out the groups and, where there is something to average, their Root."""
+    """Lay out the groups and, where there is something to average, their Root.
+
+    Parameters
+    ----------
+    base_uri
+        `shm://DIRECTORY`, `ipc://DIRECTORY` or `memory://NAME`: addresses of edges begin with it.
+    """
+    roles = lay_out(config)
+    return Topology(roles, {edge: f"{base_uri}/{edge}" for edge in edges(roles)})
+
+
+def edges(roles: Sequence[RoleSpec]) -> dict[str, tuple[RoleSpec, tuple[RoleSpec, ...]]]:
+    """Every edge: the role to which others come, and those who come."""
+    found: dict[str, tuple[RoleSpec, tuple[RoleSpec, ...]]] = {}
+    root = next((role for role in roles if role.kind == "root"), None)
+    learners = tuple(role for role in roles if role.kind == "learner")
+    for learner in learners:
+        g = learner.group
+        actors = tuple(role for role in roles if role.kind == "actor" and role.group == g)
+        buffer = next((role for role in roles if role.kind == "buffer" and role.group == g), None)
+        if buffer is not None:
+            found[batches(g)] = learner, (buffer,)
+        found[chunks(g)] = buffer or learner, actors
+        found[weights(g)] = learner, actors
+        if root is not None:
+            found[model(g)] = learner, (root,)
+    if root is not None:
+        found[MEAN] = root, learners
+    return found
+
+
+def lay_out(config: TrainConfig) -> tuple[RoleSpec, ...]:
+    """The roles of a run."""
     roles = [RoleSpec("root", 0, 0, "root")] if has_root(config) else []
     for g in range(config.groups):
         roles.append(RoleSpec("learner", 0, g, f"learner g{g}"))
         if config.buffer:
             roles.append(RoleSpec("buffer", 0, g, f"buffer g{g}"))
         roles += [RoleSpec("actor", i, g, f"actor g{g}.a{i}") for i in range(config.actors)]
-    return Topology(tuple(roles), base_uri)
+    return tuple(roles)
 
 
 def has_root(config: TrainConfig) -> bool:

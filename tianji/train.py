@@ -6,20 +6,24 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal
+from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 
 from tianji.algorithms import networks
 from tianji.algorithms.networks import Vector
-from tianji.checkpoint import Policy
+from tianji.checkpoint import Policy, save_policy
 from tianji.config import TrainConfig
 from tianji.envs import EnvDescription, describe
-from tianji.launch import local
-from tianji.messages import Done, Episodes, FromRole, Report, Snapshot, Started
+from tianji.launch.job import Job, steps_of
+from tianji.launch.supervisor import Heard, Restarted
+from tianji.messages import Done, Episodes, Report, Saved, Snapshot, Started
+from tianji.run_folder import RunFolder, read_json, read_state, replacing, state_path, write_json
 from tianji.settings import ConfigError
 from tianji.topology import parameters
 from tianji.worlds import lockstep
+from tianji.worlds.assembly import Store
 
 WINDOW = 100
 """Episodes in the training mean."""
@@ -29,7 +33,7 @@ Outcome = Literal["return", "steps", "seconds", "interrupted"]
 
 @dataclass
 class Result:
-    """What a run did."""
+    """What a run did; of a run that was resumed, from its first beginning."""
 
     config: TrainConfig
     describe: EnvDescription
@@ -50,32 +54,71 @@ class Result:
     reached_steps: int | None = None
     """Environment steps that the actors had taken by then."""
     reports: list[Report] = field(default_factory=list)
+    restarts: list[Restarted] = field(default_factory=list)
+    """Processes that died and were started again, and why."""
 
     @property
     def policy(self) -> Policy:
         network = networks.build(self.config.network, self.describe.features, self.describe.actions)
         return Policy(network, self.weights)
 
+    def summary(self) -> dict[str, Any]:
+        """What stands in a run's `result.json`, next to its configuration."""
+        return {
+            "outcome": self.outcome,
+            "steps": self.steps,
+            "optimizer_steps": self.version,
+            "seconds": self.seconds,
+            "episodes": self.episodes,
+            "mean_return": self.mean_return,
+            "reached_s": self.reached_s,
+            "reached_steps": self.reached_steps,
+            "restarts": [{"role": r.role or "all roles", "cause": r.cause} for r in self.restarts],
+        }
 
-class _Watch:
-    """Listens to the roles, keeps what the result needs and says when the run should end."""
 
-    def __init__(self, config: TrainConfig, listener: Callable[[FromRole], None] | None) -> None:
-        self.config = config
+class Watch:
+    """Listens to the roles, keeps what the result needs and says when the run should end.
+
+    Parameters
+    ----------
+    folder
+        gets policies and progress as they come.
+    resume
+        whether it counts on from what lies there.
+    """
+
+    def __init__(
+        self,
+        config: TrainConfig,
+        describe: EnvDescription,
+        listener: Callable[[Any], object] | None,
+        folder: RunFolder | None = None,
+        *,
+        resume: bool = False,
+    ) -> None:
+        self.config, self.describe = config, describe
         self.listener = listener
+        self.folder = folder
         self.first_step_ns: int | None = None
         self.returns: deque[float] = deque(maxlen=WINDOW)
         self.episodes = 0
+        self.seconds_before = 0.0
         self.reached_ns: int | None = None
         self.reached_steps: int | None = None
         self.actor_steps: dict[str, int] = {}
         self.last: Snapshot | None = None
         self.reports: list[Report] = []
+        self.restarts: list[Restarted] = []
         self.outcome: Outcome | None = None
         self.done = 0
         """Learners that have used up their share of the budget."""
+        if resume and folder is not None:
+            past = read_json(folder.progress)
+            self.returns.extend(past["returns"])
+            self.episodes, self.seconds_before = past["episodes"], past["seconds"]
 
-    def __call__(self, message: FromRole) -> str | None:
+    def __call__(self, message: Heard) -> str | None:
         if self.listener is not None:
             self.listener(message)
         match message:
@@ -86,8 +129,17 @@ class _Watch:
                 return self._episodes([(e.at_ns, e.episode_return) for e in episodes])
             case Snapshot():
                 self.last = message
+                if self.folder is not None:
+                    self._save_policy(self.folder, message)
+            case Saved(at_ns=at):
+                self.save_progress(at)
             case Report():
                 self.reports.append(message)
+            case Restarted(role=role):
+                self.restarts.append(message)
+                if not role:
+                    # All begin again where they were stored.
+                    self.done = 0
             case Done():
                 self.done += 1
                 if self.done == self.config.groups:
@@ -107,6 +159,48 @@ class _Watch:
                 self.outcome = self.outcome or "return"
         return "return" if self.reached_ns is not None else None
 
+    def _save_policy(self, folder: RunFolder, snapshot: Snapshot) -> None:
+        network = networks.build(self.config.network, self.describe.features, self.describe.actions)
+        policy = Policy(network, np.frombuffer(snapshot.weights, "<f4"))
+        with replacing(folder.policy) as place:
+            save_policy(place, policy, env=self.config.env, steps=str(snapshot.steps))
+
+    def seconds(self, at_ns: int) -> float:
+        """Of training, up to then."""
+        first = self.first_step_ns
+        return self.seconds_before + (0.0 if first is None else max(0, at_ns - first) / 1e9)
+
+    def save_progress(self, at_ns: int) -> None:
+        """Keep what a run that is resumed counts on from."""
+        if self.folder is not None:
+            data = {"seconds": self.seconds(at_ns), "episodes": self.episodes, "returns": list(self.returns)}
+            write_json(self.folder.progress, data)
+
+    def result(self) -> Result:
+        """What came of it."""
+        network = networks.build(self.config.network, self.describe.features, self.describe.actions)
+        last = self.last
+        weights = network.initialise(self.config.seed) if last is None else np.frombuffer(last.weights, "<f4").copy()
+        counters: Counter[str] = Counter()
+        for report in self.reports:
+            if report.role.startswith("learner"):
+                counters.update({name: int(report.counters[name]) for name in ("steps", "optimizer_steps")})
+        return Result(
+            config=self.config,
+            describe=self.describe,
+            outcome=self.outcome or "seconds",
+            steps=counters.get("steps", last.steps if last else 0),
+            version=counters.get("optimizer_steps", last.version if last else 0),
+            seconds=self.seconds(max(last.at_ns if last else 0, self.reached_ns or 0)),
+            mean_return=float(np.mean(self.returns)) if self.returns else None,
+            episodes=self.episodes,
+            weights=weights,
+            reached_s=None if self.reached_ns is None else self.seconds(self.reached_ns),
+            reached_steps=self.reached_steps,
+            reports=self.reports,
+            restarts=self.restarts,
+        )
+
 
 def check(config: TrainConfig) -> EnvDescription:
     """Make the environment once and see whether this can be trained here.
@@ -118,7 +212,7 @@ def check(config: TrainConfig) -> EnvDescription:
     """
     description = describe(config.env, config.atari)
     parameters(config, description)
-    if config.device == "cuda":
+    if config.device == "cuda" and config.launcher == "local":
         import torch
 
         if not torch.cuda.is_available():
@@ -126,64 +220,83 @@ def check(config: TrainConfig) -> EnvDescription:
     return description
 
 
-def train(config: TrainConfig, listener: Callable[[FromRole], None] | None = None) -> Result:
+def train(
+    config: TrainConfig,
+    listener: Callable[[Any], object] | None = None,
+    *,
+    out: Path | str | None = None,
+    resume: bool = False,
+) -> Result:
     """Train, and return when a limit is reached or Ctrl-C is pressed.
 
     Parameters
     ----------
     listener
-        is told everything that roles report, as it comes.
+        is told everything that roles and their supervisor report, as it comes (see `tianji.messages`).
+    out
+        the run's folder (see `tianji.run_folder`): a new one, or an empty one.
+    resume
+        goes on from what the run in `out` stored last. Environments begin new episodes.
 
     Raises
     ------
     ConfigError
-        see `check`.
-    tianji.launch.local.RoleFailed
-        when a role's process fails.
+        see `check`; and for a folder that is not empty, or holds nothing to go on from.
+    tianji.launch.supervisor.RoleFailed
+        when a role's process fails more often than it may be started again.
     """
     description = check(config)
-    watch = _Watch(config, listener)
+    folder = None if out is None else RunFolder(Path(out))
+    if resume and folder is None:
+        raise ConfigError("resume: there is no folder to go on from")
+    if folder is not None and not resume:
+        folder.create(config)
+    if folder is not None and resume:
+        _check_state(folder, config, description)
+    watch = Watch(config, description, listener, folder, resume=resume)
     try:
         if config.world == "lockstep":
-            lockstep.run(config, description, _with_time_limit(watch, config.stop_seconds))
+            _run_lockstep(config, description, watch, folder, resume=resume)
         else:
-            local.run(config, description, watch)
+            stores = folder is not None and config.checkpoint_seconds is not None
+            Job(config, description, folder.state if folder is not None and stores else None, resume).run(watch)
     except KeyboardInterrupt:
         watch.outcome = "interrupted"
-    return _result(watch, config, description)
+    result = watch.result()
+    if folder is not None:
+        watch.save_progress(time.monotonic_ns())
+        import msgspec
+
+        write_json(folder.result, {**result.summary(), "config": msgspec.to_builtins(config)})
+    return result
 
 
-def _with_time_limit(watch: _Watch, stop_seconds: float | None) -> Callable[[FromRole], str | None]:
+def _check_state(folder: RunFolder, config: TrainConfig, description: EnvDescription) -> None:
+    """That what is there can be gone on from: before anything is started."""
+    for group in range(config.groups):
+        path = state_path(folder.state, group)
+        weights = read_state(path).arrays.get("weights")
+        if weights is None or len(weights) != parameters(config, description):
+            raise ConfigError(f"{path}: is of another network; resume a run with the settings it began with")
+
+
+def _run_lockstep(
+    config: TrainConfig, description: EnvDescription, watch: Watch, folder: RunFolder | None, *, resume: bool
+) -> None:
+    store = None if folder is None or config.checkpoint_seconds is None else Store(str(folder.state.absolute()), resume)
+    past = None
+    if store is not None and resume:
+        past = [steps_of(store, group) // config.actors for group in range(config.groups)]
+    lockstep.run(config, description, _with_time_limit(watch, config.stop_seconds), store=store, past=past)
+
+
+def _with_time_limit(watch: Watch, stop_seconds: float | None) -> Callable[[Any], str | None]:
     """The lockstep world has no launcher with a clock: look at it whenever something is reported."""
     if stop_seconds is None:
         return watch
     deadline = time.monotonic() + stop_seconds
 
-    def timed(message: FromRole) -> str | None:
+    def timed(message: Heard) -> str | None:
         return watch(message) or ("seconds" if time.monotonic() >= deadline else None)
 
     return timed
-
-
-def _result(watch: _Watch, config: TrainConfig, description: EnvDescription) -> Result:
-    network = networks.build(config.network, description.features, description.actions)
-    last, first = watch.last, watch.first_step_ns
-    weights = network.initialise(config.seed) if last is None else np.frombuffer(last.weights, "<f4").copy()
-    counters: Counter[str] = Counter()
-    for report in watch.reports:
-        if report.role.startswith("learner"):
-            counters.update({name: int(report.counters[name]) for name in ("steps", "optimizer_steps")})
-    return Result(
-        config=config,
-        describe=description,
-        outcome=watch.outcome or "seconds",
-        steps=counters.get("steps", last.steps if last else 0),
-        version=counters.get("optimizer_steps", last.version if last else 0),
-        seconds=0.0 if first is None or last is None else max(0, last.at_ns - first, (watch.reached_ns or 0) - first) / 1e9,
-        mean_return=float(np.mean(watch.returns)) if watch.returns else None,
-        episodes=watch.episodes,
-        weights=weights,
-        reached_s=None if watch.reached_ns is None or first is None else (watch.reached_ns - first) / 1e9,
-        reached_steps=watch.reached_steps,
-        reports=watch.reports,
-    )

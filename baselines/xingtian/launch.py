@@ -14,11 +14,13 @@ from tianji.channel.arena import Arena, anonymous_file
 from tianji.channel.board import WeightBoard
 from tianji.config import TrainConfig
 from tianji.envs import describe
-from tianji.launch.local import Supervisor, control_socket
-from tianji.messages import Done, FromRole
+from tianji.launch.children import Children
+from tianji.launch.local import control_socket
+from tianji.launch.supervisor import Heard, Supervisor
+from tianji.messages import Done
 
 
-def run(config: TrainConfig, listener: Callable[[FromRole], None]) -> None:
+def run(config: TrainConfig, listener: Callable[[Heard], None]) -> None:
     """Run to the end: `stop_steps` or `stop_seconds`, whichever comes first. No process and no memory outlives the call.
 
     Parameters
@@ -28,11 +30,11 @@ def run(config: TrainConfig, listener: Callable[[FromRole], None]) -> None:
 
     Raises
     ------
-    tianji.launch.local.RoleFailed
+    tianji.launch.supervisor.RoleFailed
         when a process fails; the others have been ended by then.
     """
 
-    def on_message(message: FromRole) -> str | None:
+    def on_message(message: Heard) -> str | None:
         listener(message)
         return message.reason if isinstance(message, Done) else None
 
@@ -63,9 +65,10 @@ def run(config: TrainConfig, listener: Callable[[FromRole], None]) -> None:
         broker = msgspec.structs.replace(learner, kind="broker")
         explorers = [msgspec.structs.replace(learner, kind="explorer", index=i) for i in range(config.actors)]
 
-        supervisor = Supervisor(control, on_message)
+        crew, members = Children(), (broker, learner, *explorers)
+        supervisor = Supervisor(control, crew, frozenset(member.name for member in members), on_message)
         stack.callback(supervisor.end)
-        for assignment in (broker, learner, *explorers):
+        for assignment in members:
             command = ["baselines.xingtian.process", f"xt-{assignment.name}"]
-            supervisor.spawn(assignment.name, command, msgspec.json.encode(assignment), (*arenas, learner.weights_fd))
+            crew.spawn(assignment.name, command, msgspec.json.encode(assignment), (*arenas, learner.weights_fd))
         supervisor.supervise(config.stop_seconds)

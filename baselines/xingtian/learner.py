@@ -14,7 +14,7 @@ from baselines.xingtian.mail import Mail
 from baselines.xingtian.messages import Notice, address, decode_header
 from tianji.algorithms import ppo
 from tianji.algorithms.algorithm import Experience
-from tianji.messages import ChunkHeader, Done, FromRole, ProtocolError, SlotRef, Snapshot, Stop
+from tianji.messages import LIFE, ChunkHeader, Done, FromRole, ProtocolError, SlotRef, Snapshot, Stop
 from tianji.staleness import SequenceLedger, StalenessLedger
 from tianji.worlds.trainer import Trainer
 from tianji.worlds.workers import chunk_views
@@ -39,7 +39,7 @@ class Learner:
         self._pending: list[ChunkHeader] = []
         self._version = self._steps = 0
         self._snapshot_version = -1
-        self._sequences = SequenceLedger()
+        self._sequences = SequenceLedger(LIFE)
         # There is no staleness rule in this discipline: lags are only counted. The barrier makes them 0 on policy.
         self._staleness = StalenessLedger(None)
 

@@ -13,7 +13,7 @@ from baselines import system
 from baselines.workload import Thresholds, Workload
 from baselines.xingtian.mail import Mail
 from tianji.config import DQNConfig, NetworkConfig, PPOConfig
-from tianji.launch.local import RoleFailed
+from tianji.launch.supervisor import RoleFailed
 from tianji.telemetry import Account
 
 PPO = Workload(

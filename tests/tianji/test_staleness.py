@@ -29,7 +29,7 @@ def test_a_policy_from_the_future_is_an_error():
 
 
 def test_gaps_are_losses_and_repeats_are_duplicates():
-    ledger = SequenceLedger()
+    ledger = SequenceLedger(1000)
     for producer, sequence in [(0, 0), (1, 0), (0, 1), (0, 4), (0, 4), (1, 1)]:
         ledger.see(producer, sequence)
     assert (ledger.lost, ledger.duplicated) == (2, 1)

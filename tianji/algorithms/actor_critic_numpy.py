@@ -17,6 +17,7 @@ from tianji.algorithms.adam import Adam
 from tianji.algorithms.flat import Vector
 from tianji.algorithms.mlp import ActorCritic, vectors
 from tianji.algorithms.rollouts import Rollouts
+from tianji.algorithms.state import Arrays
 from tianji.config import IMPALAConfig, PPOConfig
 
 
@@ -44,6 +45,13 @@ class NumpyKernel(ABC):
 
     def load(self, weights: Vector) -> None:
         self.flat[:] = weights
+
+    def state(self) -> Arrays:
+        return {"weights": self.flat, **self.adam.state()}
+
+    def restore(self, arrays: Arrays) -> None:
+        self.load(arrays["weights"])
+        self.adam.restore(arrays)
 
     def values(self, features: NDArray[Any]) -> Vector:
         return self.network.values(self._w, features)

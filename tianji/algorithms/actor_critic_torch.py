@@ -9,10 +9,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tianji.algorithms.adam import BETAS
+from tianji.algorithms import adam_torch
 from tianji.algorithms.flat import PolicyValueNetwork, Vector
 from tianji.algorithms.networks_torch import evaluate, heads, tensor
 from tianji.algorithms.rollouts import Rollouts
+from tianji.algorithms.state import Arrays
 from tianji.config import IMPALAConfig, PPOConfig
 
 
@@ -47,7 +48,7 @@ class TorchKernel(ABC):
         self.config = config
         self.device = torch.device(device)
         self.flat = torch.tensor(weights, device=self.device, requires_grad=True)
-        self.optimizer = torch.optim.Adam([self.flat], betas=BETAS, eps=config.adam_epsilon)
+        self.optimizer = adam_torch.make(self.flat, config.adam_epsilon)
 
     @abstractmethod
     def loss(self, logits: Tensor, value: Tensor, batch: Rollouts) -> Tensor:
@@ -59,6 +60,13 @@ class TorchKernel(ABC):
     def load(self, weights: Vector) -> None:
         with torch.no_grad():
             self.flat.copy_(tensor(weights))
+
+    def state(self) -> Arrays:
+        return {"weights": self.weights(), **adam_torch.state(self.optimizer, self.flat)}
+
+    def restore(self, arrays: Arrays) -> None:
+        self.load(arrays["weights"])
+        adam_torch.restore(self.optimizer, self.flat, arrays)
 
     def values(self, features: NDArray[Any]) -> Vector:
         return self.both(features)[1]

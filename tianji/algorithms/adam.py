@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from tianji.algorithms.state import Arrays
+
 Vector = NDArray[np.float32]
 BETAS = (0.9, 0.999)
 CLIP_EPSILON = 1e-6
@@ -21,6 +23,20 @@ class Adam:
         self.first_moment = np.zeros(size, np.float32)
         self.second_moment = np.zeros(size, np.float32)
         self._scratch = np.empty(size, np.float32)
+
+    def state(self) -> Arrays:
+        """Moments, and the number of steps that their bias correction counts."""
+        return {
+            "first_moment": self.first_moment,
+            "second_moment": self.second_moment,
+            "optimizer_steps": np.array(self.steps, np.int64),
+        }
+
+    def restore(self, arrays: Arrays) -> None:
+        """Set what `state` gave."""
+        self.first_moment[:] = arrays["first_moment"]
+        self.second_moment[:] = arrays["second_moment"]
+        self.steps = int(arrays["optimizer_steps"])
 
     def step(self, flat: Vector, grad: Vector, learning_rate: float) -> None:
         """Clip `grad` and step `flat`, both in place."""

@@ -14,6 +14,7 @@ from tianji.algorithms import dqn, impala, kernels, networks, ppo
 from tianji.algorithms.flat import Vector
 from tianji.algorithms.replay import Experience
 from tianji.algorithms.rollouts import Views
+from tianji.algorithms.state import State
 from tianji.config import TrainConfig
 from tianji.envs import EnvDescription
 
@@ -30,8 +31,18 @@ class Weights(Protocol):
         """Set the weights, in place; Adam's moments, and a target network, stay as they are."""
 
 
+class Restorable(Protocol):
+    """What can be stored between two calls, and go on from there."""
+
+    def state(self, *, replay: bool = True) -> State:
+        """All that follows from what came so far; of a replay only if that is wanted. Arrays are not copied."""
+
+    def restore(self, state: State) -> None:
+        """Go on where another one was; `ValueError` where that had other sizes."""
+
+
 @runtime_checkable
-class OnPolicy(Protocol):
+class OnPolicy(Restorable, Protocol):
     """Trains on each chunk once."""
 
     reuses: Literal[False]
@@ -54,7 +65,7 @@ class OnPolicy(Protocol):
 
 
 @runtime_checkable
-class Replaying(Protocol):
+class Replaying(Restorable, Protocol):
     """Keeps chunks, and trains on what it draws from them."""
 
     reuses: Literal[True]

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from tianji.algorithms.flat import Vector
 from tianji.algorithms.replay import Experience, Replay
+from tianji.algorithms.state import Arrays, State, named, of_generator, part, restore_generator
 from tianji.config import DQNConfig
 from tianji.envs import EnvDescription
 
@@ -38,6 +39,12 @@ class Kernel(Protocol):
 
     def weights(self) -> Vector:
         """The flat vector as it stands (not a copy)."""
+
+    def state(self) -> Arrays:
+        """The weights, what the optimizer keeps, and a target network: arrays that may change with the next step."""
+
+    def restore(self, arrays: Arrays) -> None:
+        """Set what `state` gave."""
 
     def load(self, weights: Vector) -> None:
         """Set the weights, in place; the target network and Adam's moments stay."""
@@ -116,6 +123,26 @@ class DQN:
                 self.kernel.step(batch, self.config.learning_rate)
             left -= count
         return self.config.updates
+
+    def state(self, *, replay: bool = True) -> State:
+        """All that the next rounds follow from; without its replay a restored one has to fill it anew."""
+        values = {"rng": of_generator(self._rng), "copied_at": self._copied_at, "inserted": self.inserted if replay else 0}
+        arrays = self.kernel.state()
+        return State(arrays | named("replay", self.replay.state()) if replay else arrays, values)
+
+    def restore(self, state: State) -> None:
+        """Go on where another one was.
+
+        Raises
+        ------
+        ValueError
+            when the replay is of other sizes.
+        """
+        self.kernel.restore(state.arrays)
+        restore_generator(self._rng, state.values["rng"])
+        self._copied_at, self.inserted = state.values["copied_at"], state.values["inserted"]
+        if kept := part(state.arrays, "replay"):
+            self.replay.restore(kept)
 
     def _minibatches(self, count: int) -> Iterator[Regression]:
         """Minibatches of rows drawn uniformly, with replacement, and their targets."""

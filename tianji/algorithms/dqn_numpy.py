@@ -11,6 +11,7 @@ from tianji.algorithms.adam import Adam
 from tianji.algorithms.dqn import Regression
 from tianji.algorithms.flat import Vector
 from tianji.algorithms.mlp import QNetwork, duel, vectors
+from tianji.algorithms.state import Arrays
 from tianji.config import DQNConfig
 
 
@@ -34,6 +35,14 @@ class NumpyKernel:
 
     def load(self, weights: Vector) -> None:
         self.flat[:] = weights
+
+    def state(self) -> Arrays:
+        return {"weights": self.flat, "target": self.target, **self.adam.state()}
+
+    def restore(self, arrays: Arrays) -> None:
+        self.load(arrays["weights"])
+        self.target[:] = arrays["target"]
+        self.adam.restore(arrays)
 
     def copy_to_target(self) -> None:
         self.target[:] = self.flat

@@ -8,10 +8,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tianji.algorithms.adam import BETAS
+from tianji.algorithms import adam_torch
 from tianji.algorithms.dqn import Regression
 from tianji.algorithms.flat import ActionValueNetwork, Vector
 from tianji.algorithms.networks_torch import action_values, evaluate, tensor
+from tianji.algorithms.state import Arrays
 from tianji.config import DQNConfig
 
 
@@ -36,7 +37,7 @@ class TorchKernel:
         self.device = torch.device(device)
         self.flat = torch.tensor(weights, device=self.device, requires_grad=True)
         self.target = self.flat.detach().clone()
-        self.optimizer = torch.optim.Adam([self.flat], betas=BETAS, eps=config.adam_epsilon)
+        self.optimizer = adam_torch.make(self.flat, config.adam_epsilon)
 
     def weights(self) -> Vector:
         return self.flat.detach().cpu().numpy()
@@ -44,6 +45,15 @@ class TorchKernel:
     def load(self, weights: Vector) -> None:
         with torch.no_grad():
             self.flat.copy_(tensor(weights))
+
+    def state(self) -> Arrays:
+        arrays = {"weights": self.weights(), "target": self.target.cpu().numpy()}
+        return arrays | adam_torch.state(self.optimizer, self.flat)
+
+    def restore(self, arrays: Arrays) -> None:
+        self.load(arrays["weights"])
+        self.target = torch.tensor(arrays["target"], device=self.device)
+        adam_torch.restore(self.optimizer, self.flat, arrays)
 
     def copy_to_target(self) -> None:
         self.target = self.flat.detach().clone()

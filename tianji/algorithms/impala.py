@@ -13,6 +13,7 @@ import numpy as np
 
 from tianji.algorithms import schedules, vtrace
 from tianji.algorithms.rollouts import Kernel, Rollouts, Views, beside, following, log_probabilities, observations
+from tianji.algorithms.state import State
 from tianji.config import IMPALAConfig
 from tianji.envs import EnvDescription
 
@@ -45,6 +46,14 @@ class IMPALA:
         """
         self.kernel.step(self.prepare(chunks), schedules.learning_rate(self.config, steps, self.horizon_steps))
         return 1
+
+    def state(self, *, replay: bool = True) -> State:
+        """All that the next rounds follow from."""
+        return State(self.kernel.state())
+
+    def restore(self, state: State) -> None:
+        """Go on where another one was."""
+        self.kernel.restore(state.arrays)
 
     def prepare(self, chunks: Sequence[Views]) -> Rollouts:
         """The batch of a round's chunks, with V-trace's targets and advantages under the kernel's weights."""

@@ -27,6 +27,7 @@ from tianji.algorithms.rollouts import (
     observations,
     padded,
 )
+from tianji.algorithms.state import State, of_generator, restore_generator
 from tianji.config import PPOConfig
 from tianji.envs import EnvDescription
 
@@ -90,6 +91,15 @@ class PPO:
             self.kernel.step(minibatch, rate)
             done += 1
         return done
+
+    def state(self, *, replay: bool = True) -> State:
+        """All that the next rounds follow from."""
+        return State(self.kernel.state(), {"rng": of_generator(self._rng)})
+
+    def restore(self, state: State) -> None:
+        """Go on where another one was."""
+        self.kernel.restore(state.arrays)
+        restore_generator(self._rng, state.values["rng"])
 
     def prepare(self, chunks: Sequence[Views]) -> Rollouts:
         """The batch of a round's chunks, assessed under the kernel's weights."""

@@ -15,9 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tianji.algorithms.state import Arrays
 from tianji.layout import ages
 
 Views = Mapping[str, NDArray[Any]]
+COLUMNS = ("observation", "action", "reward", "terminated", "starts", "age")
 
 
 @dataclass(frozen=True)
@@ -152,6 +154,36 @@ class Replay:
             "reward": self._reward.take(at),
             "terminated": self._terminated.take(at),
         }
+
+    def state(self) -> Arrays:
+        """What was written; chunks that come after it is restored begin afresh."""
+        rows = min(int(self._written.max(initial=0)), self.rows)
+        columns = {name: self._by_stream(name)[:, :rows] for name in COLUMNS}
+        return columns | {"written": self._written}
+
+    def restore(self, arrays: Arrays) -> None:
+        """Set what `state` gave.
+
+        Raises
+        ------
+        ValueError
+            when it was of other sizes.
+        """
+        for name in COLUMNS:
+            place, kept = self._by_stream(name), arrays[name]
+            rows = kept.shape[1]
+            if rows > self.rows or kept.shape != place[:, :rows].shape or kept.dtype != place.dtype:
+                raise ValueError(f"a replay of {kept.shape} {name}s does not fit into one of {place.shape}")
+            place[:, :rows] = kept
+        if len(arrays["written"]) != self.streams or int(arrays["written"].max(initial=0)) > rows < self.rows:
+            raise ValueError("a replay of another number of environments, or of another capacity")
+        self._written[:] = arrays["written"]
+        self._sequence.clear()
+        self.size = int(np.count_nonzero(self._starts))
+
+    def _by_stream(self, name: str) -> NDArray[Any]:
+        array: NDArray[Any] = getattr(self, f"_{name}")
+        return array.reshape(self.streams, self.rows, *array.shape[1:])
 
     def _claim(self, stream: int, count: int) -> NDArray[np.int64]:
         """Places of the next rows of a stream, oldest first; what they held is gone."""

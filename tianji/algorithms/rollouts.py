@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tianji.algorithms.flat import Vector
+from tianji.algorithms.state import Arrays
 from tianji.envs import EnvDescription
 from tianji.layout import stacked
 
@@ -45,6 +46,12 @@ class Kernel(Protocol):
 
     def weights(self) -> Vector:
         """The flat vector as it stands (not a copy)."""
+
+    def state(self) -> Arrays:
+        """The weights, what the optimizer keeps, and a target network: arrays that may change with the next step."""
+
+    def restore(self, arrays: Arrays) -> None:
+        """Set what `state` gave."""
 
     def load(self, weights: Vector) -> None:
         """Set the weights, in place; Adam's moments stay."""

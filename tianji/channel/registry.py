@@ -42,7 +42,7 @@ class Network:
 
     def __init__(self, keys: Keys | None = None, *, plaintext: bool = False) -> None:
         self.context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-        self._security = Security(self.context, keys, plaintext=plaintext)
+        self.security = Security(self.context, keys, plaintext=plaintext)
         self._open: list[Endpoint] = []
         self._inlets: dict[str, MemoryInlet] = {}
         self._weights: dict[str, MemoryWeightsOutlet] = {}
@@ -59,9 +59,9 @@ class Network:
             case "memory":
                 return self._keep(MemoryInlet(self._inlets, uri, spec))
             case "shm":
-                return self._keep(SharedInlet(self.context, uri, spec, self._security))
+                return self._keep(SharedInlet(self.context, uri, spec, self.security))
             case _:
-                return self._keep(StreamInlet(self.context, uri, spec, self._security))
+                return self._keep(StreamInlet(self.context, uri, spec, self.security))
 
     def outlet(self, uri: str, spec: EdgeSpec, producer: int) -> Outlet:
         """The end of producer number `producer`, with slots of its own to write."""
@@ -76,9 +76,9 @@ class Network:
             case "memory":
                 return self._keep(MemoryOutlet(self._inlets, uri, spec, member, upstream))
             case "shm":
-                return self._keep(SharedOutlet(self.context, uri, spec, member, self._security, upstream))
+                return self._keep(SharedOutlet(self.context, uri, spec, member, self.security, upstream))
             case _:
-                return self._keep(StreamOutlet(self.context, uri, spec, member, self._security, upstream))
+                return self._keep(StreamOutlet(self.context, uri, spec, member, self.security, upstream))
 
     def weights_outlet(self, uri: str, parameters: int) -> WeightsOutlet:
         """The publishing end of a weights edge, for vectors of this many parameters."""
@@ -86,9 +86,9 @@ class Network:
             case "memory":
                 return self._keep(MemoryWeightsOutlet(self._weights, uri, parameters))
             case "shm":
-                return self._keep(BoardOutlet(self.context, uri, parameters, self._security))
+                return self._keep(BoardOutlet(self.context, uri, parameters, self.security))
             case _:
-                return self._keep(StreamWeightsOutlet(self.context, uri, parameters, self._security))
+                return self._keep(StreamWeightsOutlet(self.context, uri, parameters, self.security))
 
     def weights_inlet(self, uri: str, parameters: int) -> WeightsInlet:
         """A reading end of a weights edge."""
@@ -96,15 +96,15 @@ class Network:
             case "memory":
                 return self._keep(MemoryWeightsInlet(self._weights, uri, parameters))
             case "shm":
-                return self._keep(BoardInlet(self.context, uri, parameters, self._security))
+                return self._keep(BoardInlet(self.context, uri, parameters, self.security))
             case _:
-                return self._keep(StreamWeightsInlet(self.context, uri, parameters, self._security))
+                return self._keep(StreamWeightsInlet(self.context, uri, parameters, self.security))
 
     def close(self) -> None:
         """Close what was opened, last first."""
         while self._open:
             self._open.pop().close()
-        self._security.close()
+        self.security.close()
         self.context.term()
 
     def __enter__(self) -> Network:

@@ -3,6 +3,9 @@
 A session begins when an inlet welcomes an outlet's `Join`, and ends when either side leaves, dies or joins anew. The
 welcome names the slots of that member which are still being read; all its others are its to write. So a session needs
 no memory of the one before: what was lost with it is free again, and nothing that is being read is ever written.
+
+A process in the middle of a chain may end too. Its successor welcomes nobody before it has been welcomed itself: only
+then does it know which of its producers' slots are still being read further down.
 """
 
 from __future__ import annotations
@@ -59,6 +62,8 @@ class SessionOutlet(Connected, Outlet):
         """Kept back, or waiting for a session: never more than there are slots."""
         # The longest message is a list of all slots.
         super().__init__(context, uri, security, HEADERS_BYTES + 24 * spec.slots * spec.producers)
+        if isinstance(upstream, SessionInlet):
+            upstream.hold_off()
 
     def pending(self) -> bool:
         return bool(self._back) or super().pending()
@@ -95,6 +100,11 @@ class SessionOutlet(Connected, Outlet):
                 self._open = self._opened(message)
                 if not self._open:
                     return
+                if isinstance(self._upstream, SessionInlet):
+                    # What a relay before us passed on, and will be credited to us.
+                    inherited = [slot for slot in message.held if slot not in self._out]
+                    self._out.update(inherited)
+                    self._upstream.open_up(inherited)
                 # What waits to be sent can still be sent; all else that is not being read is free again.
                 kept = set(message.held).union(chunk.slot for chunk in self._queue)
                 free = sorted(self._out - kept, key=lambda slot: (slot.arena, slot.slot))
@@ -143,6 +153,15 @@ class Peer:
         """Credits that were kept back."""
 
 
+class Predecessor(Peer):
+    """Stands for whoever sent what this process never saw: the inlet in whose place it is took it in."""
+
+    def __init__(self, member: int) -> None:
+        self.route, self.member, self.incarnation = b"", member, 0
+        self.alive = False
+        self.arenas, self.back = {}, []
+
+
 class SessionInlet(Bound, Inlet):
     """Consuming end."""
 
@@ -161,11 +180,27 @@ class SessionInlet(Bound, Inlet):
         # What a header must agree with: layout, bytes before the ragged field, bytes of its rows, most rows, slots.
         self._shape = (spec.layout.id, spec.layout.offsets[last.name], last.row_bytes, last.shape[0], spec.slots)
         self._chunks: list[ChunkHeader] = []
-        self._held: dict[SlotRef, tuple[Peer, Arena]] = {}
+        self._held: dict[SlotRef, tuple[Peer, Arena | None]] = {}
+        """Who sent it, and where it lies; of what only a relay's reader still reads, nowhere here."""
         self._members: dict[int, Peer] = {}
         self._routes: dict[bytes, Peer] = {}
         self._departed: list[Peer] = []
         """Retired, and something that they sent is still held."""
+        self._waiting: dict[bytes, Join] | None = None
+        """Who asked to send before the relay behind this inlet was welcomed."""
+
+    def hold_off(self) -> None:
+        """There is a relay behind this inlet: welcome nobody before it has been welcomed."""
+        if self._waiting is None and not self._members:
+            self._waiting = {}
+
+    def open_up(self, read_elsewhere: Sequence[SlotRef]) -> None:
+        """The relay has been welcomed; these slots, which nobody sent to this process, are still being read behind it."""
+        for slot in read_elsewhere:
+            self._held.setdefault(slot, (Predecessor(slot.arena), None))
+        waiting, self._waiting = self._waiting, None
+        for route, join in (waiting or {}).items():
+            self._joined(route, join)
 
     def pending(self) -> bool:
         return bool(self._chunks) or super().pending()
@@ -177,17 +212,14 @@ class SessionInlet(Bound, Inlet):
         return chunks
 
     def body(self, ref: SlotRef) -> memoryview:
-        try:
-            return self._held[ref][1].views[ref.slot]
-        except KeyError:
-            raise _not_held(ref) from None
+        return self.arena(ref).views[ref.slot]
 
     def arena(self, ref: SlotRef) -> Arena:
         """Where a chunk that is held here lies."""
-        try:
-            return self._held[ref][1]
-        except KeyError:
-            raise _not_held(ref) from None
+        entry = self._held.get(ref)
+        if entry is None or entry[1] is None:
+            raise _not_held(ref)
+        return entry[1]
 
     def release(self, slots: Sequence[SlotRef]) -> None:
         pop = self._held.pop
@@ -210,7 +242,7 @@ class SessionInlet(Bound, Inlet):
         for peer in peers:
             if peer.alive:
                 self._credit(peer, now=False)
-            elif not any(holder is peer for holder, _ in self._held.values()):
+            elif peer in self._departed and not any(holder is peer for holder, _ in self._held.values()):
                 self._forget(peer)
 
     @abstractmethod
@@ -259,6 +291,8 @@ class SessionInlet(Bound, Inlet):
                 self._joined(route.bytes, message)
                 continue
             peer = self._routes.get(route.bytes)
+            if isinstance(message, Leave) and self._waiting is not None:
+                self._waiting.pop(route.bytes, None)
             if peer is None:
                 # Of a session that is over, or of somebody who never joined.
                 self.counters["late"] += 1
@@ -273,6 +307,9 @@ class SessionInlet(Bound, Inlet):
 
     def _joined(self, route: bytes, join: Join) -> None:
         reason = self._unacceptable(join)
+        if reason is None and self._waiting is not None:
+            self._waiting[route] = join
+            return
         if reason is None:
             if (old := self._members.get(join.member)) is not None:
                 self._retire(old)

@@ -298,13 +298,18 @@ class Connected(Endpoint):
 class Control(Endpoint):
     """A process's line to its launcher: what was said before it closes is delivered."""
 
-    def __init__(self, context: zmq.Context[Any], uri: str) -> None:
+    def __init__(self, context: zmq.Context[Any], uri: str, security: Security) -> None:
         super().__init__()
         self.uri = uri
         self._socket = context.socket(zmq.DEALER)
         self._socket.linger = LINGER_MS
         self._socket.sndhwm = 0
-        self._socket.connect(uri)
+        try:
+            security.connect_side(self._socket, uri)
+            self._socket.connect(uri)
+        except BaseException:
+            self._socket.close(0)
+            raise
 
     @property
     def descriptors(self) -> tuple[int, ...]:

@@ -6,7 +6,7 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from tianji.messages import ChunkHeader, SlotRef
-from tianji.roles.role import Credited, Effect, Event, Role, Send, Trigger, Waiting, WeightsArrived, Work, WorkDone
+from tianji.roles.role import Credited, Effect, Event, Role, Send, SessionLost, Trigger, Waiting, WeightsArrived, Work, WorkDone
 
 
 @dataclass(frozen=True)
@@ -38,15 +38,21 @@ class Actor(Role):
         id of the chunks' layout.
     fresh_weights
         True waits for weights newer than those of the last fragment (on-policy); False samples on with what it has.
+    sequence
+        number of its first chunk.
     """
 
     producer: int
     layout: int
     fresh_weights: bool = True
+    sequence: int = 0
     free: deque[SlotRef] = field(default_factory=deque, init=False)
     version: int = field(default=-1, init=False)
     used_version: int = field(default=-1, init=False)
-    sequence: int = field(default=0, init=False)
+    """What newer weights have to be newer than."""
+    acting_version: int = field(default=-1, init=False)
+    """Of the fragment that is being filled."""
+    chunks: int = field(default=0, init=False)
     samples: int = field(default=0, init=False)
 
     def table(self) -> tuple[Trigger, ...]:
@@ -60,7 +66,7 @@ class Actor(Role):
 
     def _sample(self) -> list[Effect]:
         self.working = True
-        self.used_version = self.version
+        self.used_version = self.acting_version = self.version
         return [Work(Rollout(self.free.popleft()))]
 
     def absorb(self, event: Event) -> list[Effect]:
@@ -69,11 +75,14 @@ class Actor(Role):
                 self.free.extend(slots)
             case WeightsArrived(version=version):
                 self.version = version
+            case SessionLost():
+                # Fresh weights would never come if those that make them wait for what was lost: sample again with these.
+                self.used_version = -1
             case WorkDone(result=RolloutDone() as done, took_ns=took_ns):
                 header = ChunkHeader(
                     producer=self.producer,
                     sequence=self.sequence,
-                    version=self.used_version,
+                    version=self.acting_version,
                     layout=self.layout,
                     count=done.count,
                     ragged_rows=done.ragged_rows,
@@ -82,6 +91,7 @@ class Actor(Role):
                     took_ns=took_ns,
                 )
                 self.sequence += 1
+                self.chunks += 1
                 self.samples += done.count
                 return [Send("chunks", [header])]
         return []
@@ -92,4 +102,4 @@ class Actor(Role):
         return "credit"
 
     def counters(self) -> dict[str, float]:
-        return {"samples_produced": float(self.samples), "chunks_produced": float(self.sequence)}
+        return {"samples_produced": float(self.samples), "chunks_produced": float(self.chunks)}

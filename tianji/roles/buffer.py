@@ -17,18 +17,27 @@ class Buffer(Role):
     ----------
     batch_chunks
         chunks in a message to the learner.
+    of_each
+        True gathers until there is one of each of so many producers, and passes on all that came: a producer that was
+        started again may send one more than the others.
     """
 
     batch_chunks: int
+    of_each: bool = False
     fifo: deque[ChunkHeader] = field(default_factory=deque, init=False)
     forwarded: int = field(default=0, init=False)
     deepest: int = field(default=0, init=False)
 
     def table(self) -> tuple[Trigger, ...]:
-        return (Trigger("forward", lambda: len(self.fifo) >= self.batch_chunks, self._forward),)
+        return (Trigger("forward", self._may_forward, self._forward),)
+
+    def _may_forward(self) -> bool:
+        if self.of_each:
+            return len({chunk.producer for chunk in self.fifo}) >= self.batch_chunks
+        return len(self.fifo) >= self.batch_chunks
 
     def _forward(self) -> list[Effect]:
-        batch = [self.fifo.popleft() for _ in range(self.batch_chunks)]
+        batch = [self.fifo.popleft() for _ in range(len(self.fifo) if self.of_each else self.batch_chunks)]
         self.forwarded += len(batch)
         return [Send("batches", batch)]
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from tianji.averaging import Stamp
 from tianji.balance import Balance
-from tianji.messages import ChunkHeader, ProtocolError, SlotRef
+from tianji.messages import LIFE, ChunkHeader, ProtocolError, SlotRef
 from tianji.roles.role import (
     Announce,
     Arrived,
@@ -24,6 +25,8 @@ from tianji.roles.role import (
     PushModel,
     Release,
     Role,
+    SaveAsked,
+    SaveState,
     TakeSnapshot,
     Trigger,
     Waiting,
@@ -109,6 +112,8 @@ class Learner(Role):
         the last; None never does.
     membership
         of a group that is averaged with others, or waits for a Root alone; None where there is no Root.
+    saves
+        whether its state is stored when it ends.
     """
 
     port: str
@@ -119,6 +124,7 @@ class Learner(Role):
     budget_steps: int
     snapshot_every_steps: int | None
     membership: Membership | None = None
+    saves: bool = False
     version: int = field(default=0, init=False)
     """Changes of the weights: optimizer steps, and means adopted."""
     steps: int = field(default=0, init=False)
@@ -130,12 +136,15 @@ class Learner(Role):
     pending: list[ChunkHeader] = field(default_factory=list, init=False)
 
     def __post_init__(self) -> None:
-        self.sequences = SequenceLedger()
+        self.sequences = SequenceLedger(LIFE)
         self.held: Counter[int] = Counter()
-        """Credit that each arena's actor has."""
+        """Credit that each arena's actor has, less what it had at first: all slots of its arena."""
         self.idle: list[SlotRef] = []
         """Slots that nobody reads and no credit was given for yet, oldest first."""
         self.steps_elsewhere = 0
+        self._under_way: Sequence[ChunkHeader] = ()
+        """Chunks that the worker reads."""
+        self._save_due = False
         self._training = False
         self._snapshot_due = False
         self._pushed = Stamp()
@@ -151,6 +160,7 @@ class Learner(Role):
             Trigger("adopt", lambda: self._free() and self._mean is not None, self._adopt),
             Trigger("finish", lambda: self._free() and not self.announced and self._exhausted(), self._finish),
             Trigger("credit", lambda: bool(self.idle) and not self._stopped() and self.balance.may_grant(), self._credit),
+            Trigger("save", lambda: self._free() and self._save_due, self._save),
             Trigger("snapshot", lambda: self._free() and self._snapshot_due, self._snapshot),
             Trigger("evict", lambda: not self.working and bool(self._overtaken()), self._evict),
             Trigger("take in", lambda: self._free() and self.reuses and self._may_take_in(), self._take_in),
@@ -228,6 +238,7 @@ class Learner(Role):
 
     def _begin(self, update: Update) -> list[Effect]:
         self.working = True
+        self._under_way = update.chunks
         self._training = update.train
         if update.train:
             self.balance.begin_round()
@@ -256,6 +267,10 @@ class Learner(Role):
         handed_out = [] if self.snapshot_every_steps is None else self._snapshot()
         return [*handed_out, Announce("steps")]
 
+    def _save(self) -> list[Effect]:
+        self._save_due = False
+        return [SaveState(self.state())]
+
     def _snapshot(self) -> list[Effect]:
         self._snapshot_due = False
         self.snapshot_version = self.version
@@ -271,9 +286,11 @@ class Learner(Role):
     def absorb(self, event: Event) -> list[Effect]:
         match event:
             case Begin():
-                return [PublishWeights(0), *([] if self.snapshot_every_steps is None else self._snapshot())]
+                return [PublishWeights(self.version), *([] if self.snapshot_every_steps is None else self._snapshot())]
             case Arrived(chunks=chunks):
                 self._arrived(chunks)
+            case SaveAsked():
+                self._save_due = True
             case ModelArrived(stamps=stamps):
                 # One that lacks our latest push would take back what we learned before it: the next one will have it.
                 if stamps[self._group].number == self._pushed.number:
@@ -298,8 +315,9 @@ class Learner(Role):
         for chunk in chunks:
             if chunk.layout != self.layout:
                 raise ProtocolError(f"chunk of producer {chunk.producer} has layout {chunk.layout}, not {self.layout}")
+            known = self.sequences.lost, self.sequences.restarted
             lost = self.sequences.see(chunk.producer, chunk.sequence)
-            self.balance.arrive(1, lost or 0)
+            self.balance.arrive(1)
             self.balance.produced.see(chunk.took_ns)
             self.held[chunk.slot.arena] -= 1
             if lost is not None and self.staleness.admit(self.version, chunk.version, chunk.count):
@@ -308,9 +326,18 @@ class Learner(Role):
                     self.balance.insert(chunk.count)
             else:
                 self.idle.append(chunk.slot)
+            if known != (self.sequences.lost, self.sequences.restarted):
+                self._recount(chunk.slot.arena)
+
+    def _recount(self, arena: int) -> None:
+        """Chunks were lost with a process: its slots that are not in our hands are its successor's to write."""
+        ours = sum(c.slot.arena == arena for c in (*self.pending, *self._under_way)) + sum(s.arena == arena for s in self.idle)
+        self.balance.recount(-ours - self.held[arena])
+        self.held[arena] = -ours
 
     def _updated(self, done: UpdateDone, took_ns: int) -> list[Effect]:
         self.idle += [chunk.slot for chunk in done.chunks]
+        self._under_way = ()
         if self._training:
             self.rounds += 1
             self._trained_since_push += self.balance.round_samples
@@ -330,8 +357,27 @@ class Learner(Role):
         return effects if self._awaits_mean else [*effects, *self._publish()]
 
     def closing(self) -> list[Effect]:
-        # However it ended: the last policy is handed out.
-        return [] if self.snapshot_every_steps is None or self.snapshot_version == self.version else self._snapshot()
+        # However it ended: the last policy is handed out, and what is needed to go on is stored.
+        last = [] if self.snapshot_every_steps is None or self.snapshot_version == self.version else self._snapshot()
+        return [*last, *(self._save() if self.saves else [])]
+
+    # What is stored
+
+    def state(self) -> dict[str, Any]:
+        """What a successor counts on from, as JSON can hold it."""
+        totals = ("version", "steps", "optimizer_steps", "rounds", "adopted", "steps_elsewhere")
+        return {
+            **{name: getattr(self, name) for name in totals},
+            "balance": self.balance.state(),
+            "staleness": self.staleness.state(),
+        }
+
+    def restore(self, state: Mapping[str, Any], *, replay_kept: bool) -> None:
+        """Go on where another one was, before anything else happens; chunks that it had not trained on are lost."""
+        for name in ("version", "steps", "optimizer_steps", "rounds", "adopted", "steps_elsewhere"):
+            setattr(self, name, state[name])
+        self.balance.restore(state["balance"], kept=replay_kept)
+        self.staleness.restore(state["staleness"])
 
     # Accounts
 
@@ -350,6 +396,7 @@ class Learner(Role):
             "samples_consumed_unique": float(self.steps),
             "chunks_lost": float(self.sequences.lost),
             "chunks_duplicated": float(self.sequences.duplicated),
+            "producers_restarted": float(self.sequences.restarted),
             "means_adopted": float(self.adopted),
             **self.staleness.counters(),
             **self.balance.counters(),

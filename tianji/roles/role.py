@@ -69,7 +69,19 @@ class StopAsked:
     reason: str
 
 
-Event = Begin | Arrived | Credited | WeightsArrived | ModelArrived | WorkDone | StopAsked
+@dataclass(frozen=True)
+class SessionLost:
+    """Whoever is at the far end of an outgoing port ended: what was sent to it may be lost."""
+
+    port: str
+
+
+@dataclass(frozen=True)
+class SaveAsked:
+    """Store your state as soon as it is whole."""
+
+
+Event = SaveAsked | SessionLost | Begin | Arrived | Credited | WeightsArrived | ModelArrived | WorkDone | StopAsked
 
 # Effects: what a role asks of its world.
 
@@ -121,6 +133,13 @@ class TakeSnapshot:
 
 
 @dataclass(frozen=True)
+class SaveState:
+    """Store the worker's state, and beside it these values of the role's own."""
+
+    values: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
 class Announce:
     """The role has done all that it was asked to do; the launcher decides what follows."""
 
@@ -132,7 +151,7 @@ class End:
     """Nothing will follow: account for yourself and leave."""
 
 
-Effect = Send | Release | Work | PublishWeights | PushModel | TakeSnapshot | Announce | End
+Effect = Send | Release | Work | PublishWeights | PushModel | TakeSnapshot | SaveState | Announce | End
 
 Waiting = Literal["samples", "weights", "credit", "barrier", "stop"]
 

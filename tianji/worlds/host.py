@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tianji.channel.base import COALESCE_NS, Endpoint, Inlet, Outlet, WeightsInlet, WeightsOutlet
-from tianji.messages import Done, Episodes, Snapshot, Started
+from tianji.messages import Done, Episodes, Progress, Saved, Snapshot, Started
 from tianji.roles.role import (
     Announce,
     Arrived,
@@ -25,7 +25,10 @@ from tianji.roles.role import (
     PushModel,
     Release,
     Role,
+    SaveAsked,
+    SaveState,
     Send,
+    SessionLost,
     StopAsked,
     TakeSnapshot,
     WeightsArrived,
@@ -34,7 +37,11 @@ from tianji.roles.role import (
 )
 from tianji.telemetry import Clock, Sink
 from tianji.worlds.sampler import Sampler
+from tianji.worlds.trainer import Trainer
 from tianji.worlds.workers import ModelWorker, Worker
+
+PROGRESS_NS = 500_000_000
+"""Between two times that a learner says how far it is."""
 
 Trace = Callable[[str, Sequence[Event], Sequence[Effect]], None]
 """Is told what each role heard and what it did about it."""
@@ -73,6 +80,10 @@ class Host:
         self._work_ns = COALESCE_NS + 1
         """How long the last piece of work took; the first is taken for a long one."""
         self._begun = False
+        self._sessions_lost: dict[str, int] = {}
+        """By port, as far as the role has been told."""
+        self._told_ns = self.clock()
+        """When a learner last said how far it is."""
         self._early: dict[str, Event] = {}
         """What came before the start, and must not call again."""
         self._done: list[Event] = []
@@ -98,6 +109,10 @@ class Host:
     def stop(self, reason: str) -> None:
         """Ask the role to end."""
         self._drive(StopAsked(reason))
+
+    def save(self) -> None:
+        """Ask the role to store its state."""
+        self._drive(SaveAsked())
 
     def pump(self) -> bool:
         """Hand the role all that has happened; say whether there was anything."""
@@ -130,6 +145,9 @@ class Host:
         if self.weights_out is not None:
             self.weights_out.serve()
         for port, outlet in self.outlets.items():
+            if (lost := outlet.counters["sessions_lost"]) != self._sessions_lost.get(port, 0):
+                self._sessions_lost[port] = lost
+                events.append(SessionLost(port))
             if slots := outlet.credits():
                 events.append(Credited(port, slots))
         for port, inlet in self.inlets.items():
@@ -172,8 +190,12 @@ class Host:
                 end.flush()
         start, paced = self.clock(), self.pace()
         result = self.worker.run(work.argument)
-        self._work_ns = self.clock() - start
+        now = self.clock()
+        self._work_ns = now - start
         self._done.append(WorkDone(result, self.pace() - paced))
+        if isinstance(self.worker, Trainer) and now - self._told_ns > PROGRESS_NS:
+            self._told_ns = now
+            self.tell(Progress(self.role.name, now, self.role.counters()))
 
     def _perform(self, effect: Effect) -> None:
         match effect:
@@ -197,6 +219,13 @@ class Host:
             case TakeSnapshot(version=version, steps=steps):
                 flat = np.ascontiguousarray(self.worker.weights(), "<f4").tobytes()
                 self.tell(Snapshot(version, steps, self.clock(), flat))
+            case SaveState(values=values):
+                assert isinstance(self.worker, Trainer)
+                start = self.clock()
+                self.worker.save(values)
+                took = self.clock() - start
+                self.account.busy_ns["save"] += took
+                self.tell(Saved(self.role.name, values["steps"], took, self.clock()))
             case Announce(reason=reason):
                 self.tell(Done(reason))
             case End():

@@ -7,7 +7,7 @@ which a strict run must not depend on.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -17,7 +17,7 @@ from tianji.config import TrainConfig
 from tianji.envs import EnvDescription
 from tianji.messages import FromRole
 from tianji.topology import build
-from tianji.worlds.assembly import Assembler
+from tianji.worlds.assembly import Assembler, Past, Store
 from tianji.worlds.host import Trace
 
 TICK_NS = 1_000_000
@@ -33,6 +33,8 @@ def run(
     on_message: Callable[[FromRole], str | None],
     order_seed: int | None = None,
     trace: Trace | None = None,
+    store: Store | None = None,
+    past: Sequence[int] | None = None,
 ) -> None:
     """Run to the end.
 
@@ -44,6 +46,10 @@ def run(
         None serves roles in the order of the topology, always.
     trace
         is told all that roles hear and do, in order: two runs alike tell the same.
+    store
+        where learners keep their state when they end, and what they begin with.
+    past
+        environment steps that each group's actors have made before.
     """
     topology = build(config, "memory://lockstep")
     reasons: list[str] = []
@@ -56,8 +62,8 @@ def run(
     with threadpool_limits(1), Network() as network:
         # Time as the roles see it is a count of how often it was asked for: it repeats as everything else does.
         pace = itertools.count(0, TICK_NS).__next__
-        assembler = Assembler(config, describe, topology, network, tell, pace=pace, trace=trace)
-        hosts = [assembler.build(spec) for spec in topology.roles]
+        assembler = Assembler(config, describe, topology, network, tell, pace=pace, trace=trace, store=store)
+        hosts = [assembler.build(spec, Past(steps=past[spec.group] if past else 0)) for spec in topology.roles]
         try:
             order = list(hosts)
             rng = None if order_seed is None else np.random.default_rng(order_seed)

@@ -1,10 +1,12 @@
 """One role in a process of its own: a poller over its sockets, and blocking waits only.
 
-`python -m tianji.worlds.real NAME` reads its `Assignment` from standard input; the launcher starts it so.
+`python -m tianji.worlds.real NAME` reads its `Assignment` from standard input; the local launcher starts it so. Other
+launchers call `perform` in a process of theirs.
 """
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import time
@@ -14,14 +16,15 @@ import msgspec
 from msgspec import Struct
 
 from tianji.channel.registry import Network
+from tianji.channel.security import Keys
 from tianji.channel.waiter import Waiter
 from tianji.channel.zmq import Control
 from tianji.config import TrainConfig
 from tianji.envs import EnvDescription
 from tianji.launch.process import die_with_parent, name_process
-from tianji.messages import PROTOCOL, Failed, FromRole, Hello, Start, Stop, decode_to_role, encode
+from tianji.messages import PROTOCOL, Bound, Failed, FromRole, Hello, Save, Start, Stop, Wiring, decode_to_role, encode
 from tianji.topology import RoleSpec, Topology
-from tianji.worlds.assembly import Assembler
+from tianji.worlds.assembly import Assembler, Past, Store
 from tianji.worlds.host import Host
 
 
@@ -33,40 +36,80 @@ class Assignment(Struct, frozen=True):
     describe: EnvDescription
     topology: Topology
     control_uri: str
+    past: Past = Past()
+    store: Store | None = None
+    keys: tuple[str, str] | None = None
+    """Public and secret, of a run that crosses hosts."""
+
+
+class LocalAssignment(Struct, frozen=True):
+    """An assignment for a child of the launcher."""
+
+    assignment: Assignment
     parent: int
+
+
+class Stopped(Exception):
+    """The launcher stopped the run before this role had begun."""
 
 
 def main() -> int:
     """Run the role that standard input assigns; exit status 1 when it failed (it has told the launcher why)."""
-    assignment = msgspec.json.decode(sys.stdin.buffer.read(), type=Assignment)
-    name = assignment.spec.name
-    die_with_parent(assignment.parent)
+    local = msgspec.json.decode(sys.stdin.buffer.read(), type=LocalAssignment)
+    die_with_parent(local.parent)
     # Ctrl-C reaches the whole process group; the launcher alone decides what follows.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    name_process(f"tj-{name}")
-    with Network() as network, Control(network.context, assignment.control_uri) as control:
+    name_process(f"tj-{local.assignment.spec.name}")
+    return 0 if perform(local.assignment) else 1
+
+
+def perform(assignment: Assignment) -> bool:
+    """Play the role to its end; False when it failed (the launcher has been told why)."""
+    name = assignment.spec.name
+    keys = None if assignment.keys is None else Keys(*(key.encode() for key in assignment.keys))
+    with Network(keys) as network, Control(network.context, assignment.control_uri, network.security) as control:
         try:
             run(assignment, network, control)
+        except Stopped:
+            return True
         except Exception as error:  # The launcher must hear of it, whatever it is; the traceback goes to our stderr.
             traceback.print_exc()
             control.send(encode(Failed(name, f"{type(error).__name__}: {error}")))
-            return 1
-    return 0
+            return False
+    return True
 
 
 def run(assignment: Assignment, network: Network, control: Control) -> None:
     """Assemble the role, wait for the start and serve until it ends."""
-    spec = assignment.spec
+    spec, topology = assignment.spec, assignment.topology
 
     def tell(message: FromRole) -> None:
         control.send(encode(message))
 
-    host = Assembler(assignment.config, assignment.describe, assignment.topology, network, tell).build(spec)
+    assembler = Assembler(assignment.config, assignment.describe, topology, network, tell, store=assignment.store)
+    if topology.open_ports:
+        # Where the others are is known when all have bound their ports.
+        tell(Bound(spec.name, PROTOCOL, assembler.bind(spec)))
+        assembler.wire(_wiring(control))
+    host = assembler.build(spec, assignment.past)
     try:
-        tell(Hello(spec.name, PROTOCOL, assignment.parent))
+        tell(Hello(spec.name, PROTOCOL, os.getpid()))
         serve(host, control)
     finally:
         host.close()
+
+
+def _wiring(control: Control) -> dict[str, str]:
+    """What the launcher says when everybody has bound."""
+    with Waiter([control]) as waiter:
+        while True:
+            for frame in control.receive():
+                match decode_to_role(frame):
+                    case Wiring(addresses=addresses):
+                        return addresses
+                    case Stop():
+                        raise Stopped
+            waiter.wait()
 
 
 def serve(host: Host, control: Control) -> None:
@@ -77,12 +120,14 @@ def serve(host: Host, control: Control) -> None:
         while not host.ended:
             # The launcher is heard between any two pieces of work, also by a role that never has to wait.
             for frame in control.receive():
-                message = decode_to_role(frame)
-                if isinstance(message, Start):
-                    begun = True
-                    host.begin()
-                elif isinstance(message, Stop):
-                    host.stop(message.reason)
+                match decode_to_role(frame):
+                    case Start():
+                        begun = True
+                        host.begin()
+                    case Save():
+                        host.save()
+                    case Stop(reason=reason):
+                        host.stop(reason)
             if host.ended or host.pump():
                 continue
             cause = host.role.waiting_for() if begun else "barrier"

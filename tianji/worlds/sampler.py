@@ -29,22 +29,35 @@ class Sampler:
     index
         of this actor. Every environment has seeds of its own, which follow from the run's seed and the environment's
         number over all actors: what happens does not depend on how environments are dealt out to actors.
+    life, steps
+        how many processes of this actor there were before, and the environment steps that they made: a successor's
+        environments get seeds of their own, and its schedules go on.
     """
 
     def __init__(
-        self, config: TrainConfig, describe: EnvDescription, layout: ChunkLayout, body: Body, index: int, clock: Clock
+        self,
+        config: TrainConfig,
+        describe: EnvDescription,
+        layout: ChunkLayout,
+        body: Body,
+        index: int,
+        clock: Clock,
+        *,
+        life: int = 0,
+        steps: int = 0,
     ) -> None:
         self.network = networks.build(config.network, describe.features, describe.actions)
         self.account = Account()
         self.finished: list[Episode] = []
-        self.steps = 0
+        self.steps = steps
         self._describe, self._layout, self._body, self._clock = describe, layout, body, clock
         self._horizon = config.fragment_steps
         self._explore = _explorer(config)
         self._flat = np.zeros(self.network.size, np.float32)
         self._blocks = self.network.views(self._flat)
         numbers = range(index * config.envs_per_actor, (index + 1) * config.envs_per_actor)
-        seeds = [np.random.SeedSequence([config.seed, number]).generate_state(2) for number in numbers]
+        past = [life, steps] if life or steps else []
+        seeds = [np.random.SeedSequence([config.seed, number, *past]).generate_state(2) for number in numbers]
         self._noise = [np.random.default_rng(action_seed) for _, action_seed in seeds]
         self._envs = envs.make_vector(config.env, config.envs_per_actor, config.atari)
         first = self._envs.reset(seed=[int(env_seed) for env_seed, _ in seeds])[0]

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from tianji.algorithms import algorithm
 from tianji.algorithms.algorithm import Experience
 from tianji.algorithms.networks import Vector
+from tianji.algorithms.state import State
 from tianji.averaging import Stamp, message_size, pack, stamps_of
 from tianji.config import TrainConfig
 from tianji.envs import EnvDescription
 from tianji.roles.learner import Adopt, Adopted, Update, UpdateDone
+from tianji.run_folder import write_state
 from tianji.telemetry import Account, Clock
 from tianji.worlds.workers import Body
 
@@ -22,12 +26,20 @@ class Trainer:
 
     Where there is a Root it also keeps the *reference*, the part of the weights that the latest mean accounts for: the
     model as it was pushed, then each mean as it was adopted. What was learned on top of it is kept when a mean comes.
+
+    Parameters
+    ----------
+    store
+        the file that its state goes to.
     """
 
-    def __init__(self, config: TrainConfig, describe: EnvDescription, body: Body, clock: Clock) -> None:
+    def __init__(
+        self, config: TrainConfig, describe: EnvDescription, body: Body, clock: Clock, store: Path | None = None
+    ) -> None:
         self.algorithm = algorithm.make(config, describe)
         self.account = Account()
-        self._body, self._clock = body, clock
+        self._body, self._clock, self._store = body, clock, store
+        self._keeps_replay = config.checkpoint_replay
         self._rows = round(config.reuse * config.round_steps)
         self._reference = self.weights().copy()
         size = message_size(len(self._reference), config.groups)
@@ -62,6 +74,19 @@ class Trainer:
         self.algorithm.kernel.load(mean if ours else weights + (mean - self._reference))
         self._reference = mean
         return Adopted()
+
+    def save(self, role: Mapping[str, Any]) -> None:
+        """Store the algorithm's state, and beside it its role's; the file before is replaced when all is on the disk."""
+        if self._store is None:
+            raise RuntimeError("there is no place to store a state")
+        state = self.algorithm.state(replay=self._keeps_replay)
+        values = {"algorithm": state.values, "learner": dict(role), "replay": self._keeps_replay}
+        write_state(self._store, State(state.arrays, values))
+
+    def restore(self, state: State) -> None:
+        """Go on where the algorithm of another process was; `ValueError` where that had other sizes."""
+        self.algorithm.restore(state)
+        self._reference = self.weights().copy()
 
     def inbox(self, port: str) -> Vector:
         return self._inbox

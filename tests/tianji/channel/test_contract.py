@@ -194,15 +194,12 @@ def test_a_relay_passes_bodies_on_and_credit_back(bench):
 
 
 def test_what_a_relay_sends_waits_for_its_inlet(bench):
-    middle = bench.inlet("a")
-    if bench.scheme == "tcp":
-        free = bench.inlet("b")
-        uri = free.uri
-        bench.close(free)
-    else:
-        uri = bench.address("b")
-    start, relay = bench.outlet(middle), bench.keep(bench.network.relay(uri, bench.spec, middle))
+    middle, end = bench.inlet("a"), bench.inlet("b")
+    uri = end.uri
+    start, relay = bench.outlet(middle), bench.relay(end, middle)
     bench.until(lambda: len(bench.free[start]) == SLOTS)
+    bench.close(end)
+    bench.quiet(0.05)
     start.send([bench.write(start, s, text(s)) for s in range(SLOTS)])
     bench.until(lambda: len(bench.got[middle]) == SLOTS)
     for chunk in bench.got.pop(middle):
@@ -219,6 +216,52 @@ def test_what_a_relay_sends_waits_for_its_inlet(bench):
     bench.until(lambda: len(bench.free[relay]) == SLOTS)
     middle.release(bench.free.pop(relay))
     bench.until(lambda: len(bench.free[start]) == SLOTS)
+
+
+def test_nobody_is_welcomed_before_the_relay_is(bench):
+    """Until then the middle cannot know which slots are being read behind it."""
+    if bench.scheme == "memory":
+        pytest.skip("memory: one process, which nothing can outlive")
+    middle, end = bench.inlet("a"), bench.inlet("b")
+    uri = end.uri
+    bench.close(end)
+    relay = bench.keep(bench.network.relay(uri, bench.spec, middle))
+    start = bench.outlet(middle)
+    bench.quiet(0.05)
+    assert not bench.free[start]
+    bench.inlet(uri)
+    bench.until(lambda: len(bench.free[start]) == SLOTS)
+    assert relay.counters["malformed"] == 0
+
+
+def test_a_middle_that_starts_again_keeps_from_its_producers_what_is_being_read_behind_it(bench):
+    if bench.scheme == "memory":
+        pytest.skip("memory: one process, which nothing can outlive")
+    middle, end = bench.inlet("a"), bench.inlet("b")
+    uri = middle.uri
+    start, relay = bench.outlet(middle), bench.relay(end, middle)
+    bench.until(lambda: len(bench.free[start]) == SLOTS)
+    start.send([bench.write(start, s, text(s)) for s in range(3)])
+    bench.until(lambda: len(bench.got[middle]) == 3)
+    # Two go on and are being read, one is lost with the middle.
+    relay.send(bench.got.pop(middle)[:2])
+    bench.until(lambda: len(bench.got[end]) == 2)
+    bench.close(relay)
+    bench.close(middle)
+    bench.quiet(0.05)
+    middle = bench.inlet(uri)
+    relay = bench.relay(end, middle)
+    bench.until(lambda: len(bench.free[start]) == SLOTS - 2)
+    while bench.free[start]:
+        start.send([bench.write(start, 90 + len(bench.free[start]), b"successor")])
+    bench.until(lambda: len(bench.got[middle]) == SLOTS - 2)
+    assert [bench.body(end, chunk) for chunk in bench.got[end]] == [text(0), text(1)]
+    end.release([chunk.slot for chunk in bench.got.pop(end)])
+    # The successor is credited for what it never sent, and its producer for what it sent to its predecessor.
+    bench.until(lambda: len(bench.free[relay]) == 2)
+    middle.release(bench.free.pop(relay))
+    bench.until(lambda: len(bench.free[start]) == 2)
+    assert relay.counters["malformed"] == start.counters["malformed"] == 0
 
 
 def test_what_a_producer_sent_outlives_it(bench):

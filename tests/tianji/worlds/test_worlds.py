@@ -9,7 +9,7 @@ import pytest
 
 from tianji.config import DQNConfig, NetworkConfig
 from tianji.envs import describe
-from tianji.launch.local import RoleFailed
+from tianji.launch.supervisor import RoleFailed
 from tianji.messages import Episodes, Report, Snapshot, Started
 from tianji.train import train
 from tianji.worlds import lockstep
@@ -87,7 +87,7 @@ def test_a_role_that_is_killed_fails_the_run_and_takes_the_others_along(small):
                     os.kill(child.pid, signal.SIGKILL)
 
     with pytest.raises(RoleFailed, match=r"actor g0\.a1 ended with status -9"):
-        train(small(stop_steps=10_000_000), kill_an_actor)
+        train(small(stop_steps=10_000_000, restarts=0), kill_an_actor)
 
 
 def test_roles_name_themselves(small):

@@ -1,0 +1,108 @@
+"""kill -9 in mid-run: the run finishes, nothing is trained on twice, nothing is left; or it ends with its first cause."""
+
+import os
+import signal
+
+import psutil
+import pytest
+
+from tianji.config import DQNConfig, NetworkConfig
+from tianji.launch.supervisor import Restarted, RoleFailed
+from tianji.messages import Saved, Snapshot
+from tianji.train import train
+
+
+def kill(name):
+    """Kill the process of a role, and say whether there was one."""
+    found = [child.pid for child in psutil.Process().children() if child.name() == f"tj-{name}"]
+    for pid in found:
+        os.kill(pid, signal.SIGKILL)
+    return bool(found)
+
+
+class Killer:
+    """Kills each of its victims once, at the first snapshot of so many steps that finds it alive, and keeps what was told."""
+
+    def __init__(self, *victims):
+        self.victims = list(victims)
+        self.messages = []
+
+    def __call__(self, message):
+        self.messages.append(message)
+        if isinstance(message, Snapshot) and self.victims and message.steps >= self.victims[0][1] and kill(self.victims[0][0]):
+            self.victims.pop(0)
+
+
+def replaying(small, **more):
+    return small(
+        algo="dqn",
+        network=NetworkConfig(kind="mlp-q", hidden=(16,)),
+        dqn=DQNConfig(train_every_steps=128, updates=32, batch_size=16, learning_starts=256, epsilon_steps=1000),
+        actors=2,
+        envs_per_actor=2,
+        **more,
+    )
+
+
+@pytest.mark.parametrize("victim", ["actor g0.a0", "buffer g0"])
+@pytest.mark.parametrize("channel", ["shm", "ipc"])
+@pytest.mark.parametrize("kind", ["strict", "relaxed", "dqn"])
+def test_a_dead_actor_or_buffer_is_replaced(small, kind, channel, victim):
+    config = {"strict": small, "relaxed": small, "dqn": lambda **more: replaying(small, **more)}[kind]
+    more = {"discipline": "relaxed"} if kind == "relaxed" else {}
+    killer = Killer((victim, 4096), (victim, 10_000))
+    steps = 32_768 if kind == "dqn" else 131_072
+    result = train(config(stop_steps=steps, channel=channel, **more), killer)
+    assert result.outcome == "steps"
+    assert not killer.victims
+    assert [(r.role, r.cause) for r in result.restarts] == [
+        (victim, f"{victim} ended with status -9 before it had reported")
+    ] * 2
+    reports = {report.role: report for report in result.reports}
+    assert reports.keys() == {"learner g0", "buffer g0", "actor g0.a0", "actor g0.a1"}
+    learner = reports["learner g0"].counters
+    assert result.steps == learner["steps"] == steps
+    assert learner["chunks_duplicated"] == 0
+    assert learner["producers_restarted"] == (2 if victim.startswith("actor") else 0)
+    if kind != "dqn":
+        # Everything was trained on as often as it should be.
+        assert learner["samples_consumed"] == 2 * steps
+
+
+@pytest.mark.parametrize("kind", ["strict", "dqn"])
+def test_a_dead_learner_goes_on_from_its_last_state(small, kind):
+    config = {"strict": small, "dqn": lambda **more: replaying(small, **more)}[kind]
+
+    class AfterSaving(Killer):
+        saved = 0
+
+        def __call__(self, message):
+            self.messages.append(message)
+            if isinstance(message, Saved) and message.steps > self.saved and self.victims:
+                self.saved = message.steps
+                assert kill(self.victims.pop(0))
+
+    killer = AfterSaving("learner g0", "learner g0")
+    result = train(config(stop_steps=200_000, checkpoint_seconds=0.2), killer)
+    assert result.outcome == "steps"
+    assert not killer.victims
+    assert [r.role for r in result.restarts] == ["", ""]
+    assert all(r.cause == "learner g0 ended with status -9 before it had reported" for r in result.restarts)
+    assert 200_000 - result.steps < result.config.round_steps
+    (learner,) = (report for report in result.reports if report.role == "learner g0")
+    # It counted on: its last life alone made fewer.
+    assert learner.counters["steps"] == result.steps
+    ratio = learner.counters["consumption_ratio"] / learner.counters["consumption_ratio_target"]
+    assert ratio == pytest.approx(1, abs=0.02)
+
+
+def test_a_role_that_dies_once_too_often_ends_the_run_with_the_cause(small):
+    killer = Killer(("actor g0.a1", 2048), ("actor g0.a1", 8192))
+    with pytest.raises(RoleFailed, match=r"^actor g0\.a1 ended with status -9"):
+        train(small(stop_steps=10_000_000, restarts=1), killer)
+    assert [m.role for m in killer.messages if isinstance(m, Restarted)] == ["actor g0.a1"]
+
+
+def test_a_learner_that_dies_before_it_stored_anything_ends_the_run_with_the_cause(small):
+    with pytest.raises(RoleFailed, match=r"^learner g0 ended with status -9"):
+        train(small(stop_steps=10_000_000, checkpoint_seconds=None), Killer(("learner g0", 512)))

@@ -1,0 +1,71 @@
+"""Processes of this host: children of the launcher, watched by their descriptors."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Collection, Sequence
+
+from tianji.launch.crew import Crew
+
+ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS"), "1")
+"""Roles are processes; a thread pool in each would fight the others for the cores."""
+PARTING_S = 5.0
+"""How long a process that has reported may take to leave."""
+
+
+class Children(Crew):
+    """Children of this process."""
+
+    def __init__(self) -> None:
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._pidfds: dict[str, int] = {}
+
+    def spawn(self, name: str, command: Sequence[str], assignment: bytes, fds: tuple[int, ...] = ()) -> None:
+        """Start `python -m COMMAND` with the assignment on its standard input, inheriting `fds`."""
+        process = subprocess.Popen(
+            [sys.executable, "-m", *command],
+            stdin=subprocess.PIPE,
+            stdout=2,  # Whatever a library prints goes to our stderr; sys.stderr may be no file at all (a notebook).
+            pass_fds=fds,
+            env={**os.environ, **ONE_THREAD},
+        )
+        self._processes[name] = process
+        self._pidfds[name] = os.pidfd_open(process.pid)
+        assert process.stdin is not None
+        try:
+            process.stdin.write(assignment)
+            process.stdin.close()
+        except BrokenPipeError:
+            # It is gone already: that is noticed as any other end.
+            process.stdin = None
+
+    @property
+    def descriptors(self) -> list[int]:
+        return list(self._pidfds.values())
+
+    def ended(self) -> list[tuple[str, str, bool]]:
+        gone = []
+        for name, process in self._processes.items():
+            if name in self._pidfds and (status := process.poll()) is not None:
+                os.close(self._pidfds.pop(name))
+                gone.append((name, f"status {status}", status >= 0))
+        return gone
+
+    def kill(self, name: str) -> None:
+        self._processes[name].send_signal(signal.SIGKILL)
+
+    def end(self, orderly: Collection[str]) -> None:
+        for name, process in self._processes.items():
+            if name not in orderly:
+                process.send_signal(signal.SIGKILL)
+        for process in self._processes.values():
+            try:
+                process.wait(timeout=PARTING_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        while self._pidfds:
+            os.close(self._pidfds.popitem()[1])

@@ -1,0 +1,152 @@
+"""A run's folder: its configuration, the state that it can be resumed from, its policy and what came of it.
+
+    config.json               the complete configuration
+    state/learner-g0.safetensors   of each group's learner, replaced whole each time
+    progress.json             seconds, episodes and the latest returns when that was stored
+    policy.safetensors        the latest policy that was handed out
+    result.json               when the run has ended
+    events.out.tfevents...    for TensorBoard
+
+Every file is replaced whole: a crash leaves the one before. Nothing in here can run code when it is read.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
+
+from tianji.algorithms.state import State
+from tianji.config import TrainConfig
+from tianji.settings import ConfigError, convert
+
+SCHEMA = 1
+"""Of a learner's state; a file of another one is refused."""
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A file beside `path` to write to, which takes its place when all is written and on the disk.
+
+    A failure leaves `path` as it was, and nothing beside it.
+    """
+    fd, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+    os.close(fd)
+    temporary = Path(name)
+    try:
+        yield temporary
+        with temporary.open("rb") as file:
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def write_json(path: Path, data: Any) -> None:
+    """Replace a file by this data."""
+    with replacing(path) as place:
+        place.write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
+
+
+def read_json(path: Path) -> Any:
+    """Data of a file, or a `ConfigError` that names it."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ConfigError(f"{path}: no such file; is this the folder of a run?") from None
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise ConfigError(f"{path}: damaged: {error}") from None
+
+
+def write_state(path: Path, state: State) -> None:
+    """Replace a learner's state: arrays as safetensors, values as JSON in the file's metadata."""
+    with replacing(path) as place:
+        arrays = {name: array.copy() if not array.flags.c_contiguous else array for name, array in state.arrays.items()}
+        save_file(arrays, place, metadata={"schema": str(SCHEMA), "values": json.dumps(state.values)})
+
+
+def read_state(path: Path) -> State:
+    """A learner's state.
+
+    Raises
+    ------
+    ConfigError
+        when there is none, or it is damaged or of another version.
+    """
+    try:
+        with safe_open(path, framework="numpy") as file:
+            metadata = file.metadata() or {}
+            if metadata.get("schema") != str(SCHEMA):
+                raise ConfigError(f"{path}: state of schema {metadata.get('schema')}; this version reads {SCHEMA}")
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
+            return State(arrays, json.loads(metadata["values"]))
+    except FileNotFoundError:
+        raise ConfigError(f"{path}: no such file; nothing was stored to go on from") from None
+    except (SafetensorError, OSError, KeyError, json.JSONDecodeError) as error:
+        raise ConfigError(f"{path}: damaged state: {error}") from None
+
+
+def read_values(path: Path) -> dict[str, Any]:
+    """Only the values of a learner's state; raises as `read_state` does."""
+    try:
+        with safe_open(path, framework="numpy") as file:
+            values: dict[str, Any] = json.loads((file.metadata() or {})["values"])
+            return values
+    except FileNotFoundError:
+        raise ConfigError(f"{path}: no such file; nothing was stored to go on from") from None
+    except (SafetensorError, OSError, KeyError, json.JSONDecodeError) as error:
+        raise ConfigError(f"{path}: damaged state: {error}") from None
+
+
+def state_path(folder: Path, group: int) -> Path:
+    """Where a group's learner stores its state."""
+    return folder / f"learner-g{group}.safetensors"
+
+
+def check_new(path: Path) -> None:
+    """That a run may begin in this folder; `ConfigError` where something else is."""
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise ConfigError(f"{path}: exists and is not empty; name a new folder")
+
+
+class RunFolder:
+    """Paths of a run, and what it was told."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.config = path / "config.json"
+        self.state = path / "state"
+        self.progress = path / "progress.json"
+        self.policy = path / "policy.safetensors"
+        self.result = path / "result.json"
+
+    def create(self, config: TrainConfig) -> None:
+        """Begin a run here; `ConfigError` where something else is."""
+        check_new(self.path)
+        try:
+            self.state.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ConfigError(f"{self.path}: {error.strerror}") from None
+        write_json(self.config, msgspec.to_builtins(config))
+
+    def read_config(self) -> TrainConfig:
+        """What the run was told; `ConfigError` where this is no run's folder."""
+        return convert(read_json(self.config), TrainConfig, str(self.config))
+
+    def resumable(self, groups: int) -> bool:
+        """Whether every group's state is there."""
+        return all(state_path(self.state, group).exists() for group in range(groups))
