@@ -40,6 +40,7 @@ def parser() -> OneLineParser:
     run.add_argument("--workloads", metavar="X,Y,...")
     run.add_argument("--seeds", type=int, metavar="K", help="blocks, each with a seed of its own")
     run.add_argument("--first-seed", type=int, default=0, metavar="S", help="of the first block: fresh seeds confirm a finding")
+    run.add_argument("--once", action="store_true", help="no system runs twice: the session then has no noise floor")
     run.add_argument("--testbed", metavar="|".join(TESTBEDS), help="one alone; otherwise all that the profile asks for")
     run.add_argument("--out", type=Path, required=True, metavar="DIR")
     run.add_argument("--resume", action="store_true", help="go on with the session in --out, block by block")
@@ -72,6 +73,7 @@ def request(options: Any, suite: Suite) -> Request:
         workloads=tuple(options.workloads.split(",")) if options.workloads else None,
         blocks=options.seeds,
         first_seed=options.first_seed,
+        once=options.once,
         testbed=options.testbed,
         cores=tuple(sorted(os.sched_getaffinity(0))),
     )

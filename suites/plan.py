@@ -70,16 +70,18 @@ def new_session() -> str:
 
 
 def block_of(
-    workload: str, systems: Sequence[str], twice: str, block: int, explorers: int | None = None, first_seed: int = 0
+    workload: str, systems: Sequence[str], twice: str | None, block: int, explorers: int | None = None, first_seed: int = 0
 ) -> Iterator[Cell]:
     """One block: every system once, one of them twice, in an order that rotates with the block; seeds count up by block.
 
     Parameters
     ----------
     twice
-        the system that runs again (the first one where it is not among them): A against A shows the noise floor.
+        the system that runs again (the first one where it is not among them): A against A shows the noise floor. None: no
+        system does.
     """
-    round_of = [(system, 0) for system in systems] + [(twice if twice in systems else systems[0], 1)]
+    again = [] if twice is None else [(twice if twice in systems else systems[0], 1)]
+    round_of = [(system, 0) for system in systems] + again
     turn = block % len(round_of)
     for position, (system, replica) in enumerate(round_of[turn:] + round_of[:turn]):
         yield Cell(

@@ -22,6 +22,8 @@ class Request(Struct, frozen=True, kw_only=True):
     blocks: int | None
     first_seed: int
     """Of the first block; the others count up from it."""
+    once: bool
+    """Whether no system runs twice in a block."""
     testbed: str | None
     cores: tuple[int, ...]
 

@@ -223,6 +223,8 @@ class TrainConfig(Settings):
     """Of the cluster, as `ray.init` takes it."""
     placement: Literal["PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD"] = "PACK"
     """How Ray places a run: groups, or the processes of the only one."""
+    encrypt: bool = True
+    """Between hosts, with keys made for the run. False: whoever is on the way can read and change what is sent."""
     world: Literal["real", "lockstep"] = "real"
 
     def __post_init__(self) -> None:

@@ -48,7 +48,9 @@ class Convergence(Suite):
             cell
             for block in range(request.blocks or profile.blocks)
             for workload in workloads
-            for cell in block_of(workload.id, able[workload.id], profile.twice, block, first_seed=request.first_seed)
+            for cell in block_of(
+                workload.id, able[workload.id], None if request.once else profile.twice, block, first_seed=request.first_seed
+            )
         ]
         plan = Plan(
             session=new_session(),

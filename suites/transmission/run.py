@@ -75,7 +75,9 @@ class Transmission(Suite):
             if systems
             for extent in extents[workload]
             for explorers in extent.explorers
-            for cell in block_of(workload, systems, profile.twice, block, explorers, request.first_seed)
+            for cell in block_of(
+                workload, systems, None if request.once else profile.twice, block, explorers, request.first_seed
+            )
         ]
         if not cells:
             raise ConfigError(f"nothing is left to run: {'; '.join(skipped) or f'no workload on testbed {request.testbed}'}")

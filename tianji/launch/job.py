@@ -55,7 +55,7 @@ class Job:
 
         with ExitStack() as stack:
             folder = self.state
-            if folder is None and config.checkpoint_seconds is not None and config.restarts:
+            if folder is None and config.launcher == "local" and config.checkpoint_seconds is not None and config.restarts:
                 folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tianji-state-")))
             store = None if folder is None else Store(str(folder.absolute()), self.resume)
             launches, first_cause = 0, ""

@@ -67,7 +67,10 @@ def perform(assignment: Assignment) -> bool:
     """Play the role to its end; False when it failed (the launcher has been told why)."""
     name = assignment.spec.name
     keys = None if assignment.keys is None else Keys(*(key.encode() for key in assignment.keys))
-    with Network(keys) as network, Control(network.context, assignment.control_uri, network.security) as control:
+    with (
+        Network(keys, plaintext=not assignment.config.encrypt) as network,
+        Control(network.context, assignment.control_uri, network.security) as control,
+    ):
         try:
             run(assignment, network, control)
         except Stopped:

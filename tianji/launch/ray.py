@@ -1,0 +1,281 @@
+"""A run on a Ray cluster that is there: Ray says where role processes live, and everything else is as on one host.
+
+A placement group reserves a bundle of CPUs for each process of a run with one group, or for each group of several. Edges
+whose ends share a node are in shared memory there; all others are ZeroMQ over tcp, with keys made for this run alone. Ray
+carries assignments only. Every node needs this package; what learners store goes to a folder that their nodes see.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import sys
+import tempfile
+import threading
+from collections.abc import Collection, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import ray
+import zmq
+from ray.util.placement_group import placement_group, placement_group_table, remove_placement_group
+from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+
+from tianji.channel.security import Keys, Security
+from tianji.channel.zmq import address
+from tianji.config import TrainConfig
+from tianji.launch.crew import Crew
+from tianji.launch.job import Job
+from tianji.launch.process import name_process
+from tianji.launch.supervisor import Listener, Policy, Supervisor
+from tianji.settings import ConfigError
+from tianji.topology import RoleSpec, Topology, edges, lay_out
+from tianji.worlds.assembly import Past, Store
+from tianji.worlds.real import Assignment, perform
+
+PLACING_LIMIT_S = 60.0
+"""How long the cluster may take to reserve what a run needs."""
+PARTING_S = 5.0
+"""How long a process that has reported may take to leave."""
+ONE_THREAD = {"env_vars": {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}}
+
+
+class RoleProcess:
+    """The Ray actor that is one role's process."""
+
+    def workspace(self) -> str:
+        """A private folder on this node, for the sockets of its edges."""
+        return tempfile.mkdtemp(prefix="tianji-", dir="/tmp")
+
+    def leave(self, folder: str) -> None:
+        """Remove a folder that `workspace` made."""
+        shutil.rmtree(folder, ignore_errors=True)
+
+    def play(self, assignment: bytes) -> bool:
+        """Play a role to its end; False when it failed (the launcher has been told why)."""
+        told = msgspec.json.decode(assignment, type=Assignment)
+        name_process(f"tj-{told.spec.name}")
+        return perform(told)
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Which bundle each role is in, and what it takes of it."""
+
+    bundles: list[dict[str, float]]
+    of: dict[str, int]
+
+    @classmethod
+    def of_run(cls, config: TrainConfig, roles: Collection[RoleSpec]) -> Placement:
+        """A bundle for each group or, where there is one, for each process that computes.
+
+        Buffer and Root compute next to nothing: they share the learner's bundle and need no CPU of their own.
+        """
+        gpu = {"GPU": 1.0} if config.device == "cuda" else {}
+        if config.groups > 1:
+            bundles: list[dict[str, float]] = [{"CPU": 1.0 + config.actors, **gpu} for _ in range(config.groups)]
+            return cls(bundles, {role.name: role.group for role in roles})
+        bundles = [{"CPU": 1.0, **gpu}, *({"CPU": 1.0} for _ in range(config.actors))]
+        return cls(bundles, {role.name: 1 + role.index if role.kind == "actor" else 0 for role in roles})
+
+
+class RayCrew(Crew):
+    """Role processes as Ray actors."""
+
+    def __init__(self, group: Any, placement: Placement) -> None:
+        self._group, self._placement = group, placement
+        self._actors: dict[str, Any] = {}
+        self._playing: set[str] = set()
+        self._lock = threading.Lock()
+        self._gone: list[tuple[str, str, bool]] = []
+        self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+
+    def create(self, spec: RoleSpec) -> Any:
+        """A process for this role, where it was placed."""
+        gpus = self._placement.bundles[self._placement.of[spec.name]].get("GPU", 0.0) if spec.kind == "learner" else 0.0
+        options = {
+            "num_cpus": 1 if spec.kind in ("actor", "learner") else 0,
+            "num_gpus": gpus,
+            "max_restarts": 0,
+            "runtime_env": ONE_THREAD,
+            "scheduling_strategy": PlacementGroupSchedulingStrategy(
+                self._group, placement_group_bundle_index=self._placement.of[spec.name]
+            ),
+        }
+        self._actors[spec.name] = actor = ray.remote(RoleProcess).options(**options).remote()
+        return actor
+
+    def play(self, spec: RoleSpec, assignment: Assignment) -> None:
+        """Let the process of this role begin."""
+        self._playing.add(spec.name)
+        future = self._actors[spec.name].play.remote(msgspec.json.encode(assignment)).future()
+        future.add_done_callback(lambda done: self._ended(spec.name, done))
+
+    def _ended(self, name: str, future: Any) -> None:
+        """Called from a thread of Ray's."""
+        error = future.exception()
+        with self._lock:
+            if self._bell >= 0:
+                how = "success" if error is None else str(error).strip().splitlines()[0]
+                self._gone.append((name, how, error is None))
+                os.eventfd_write(self._bell, 1)
+
+    @property
+    def descriptors(self) -> list[int]:
+        return [self._bell]
+
+    def ended(self) -> list[tuple[str, str, bool]]:
+        with self._lock:
+            gone, self._gone = self._gone, []
+            if gone:
+                os.eventfd_read(self._bell)
+        for name, _, _ in gone:
+            self._playing.discard(name)
+            # Its CPUs are its successor's.
+            ray.kill(self._actors[name])
+        return gone
+
+    def kill(self, name: str) -> None:
+        ray.kill(self._actors[name])
+
+    def end(self, orderly: Collection[str]) -> None:
+        poller = zmq.Poller()
+        poller.register(self._bell, zmq.POLLIN)
+        while self._playing & set(orderly) and poller.poll(int(PARTING_S * 1000)):
+            self.ended()
+        with self._lock:
+            os.close(self._bell)
+            self._bell = -1
+        for actor in self._actors.values():
+            ray.kill(actor)
+
+
+def launch(job: Job, listener: Listener, store: Store | None, stop_seconds: float | None) -> None:
+    """Place a job's processes on the cluster, and serve them to their end; raises as `tianji.launch.local.launch` does.
+
+    Raises
+    ------
+    ConfigError
+        when there is no cluster, or it cannot hold the run.
+    """
+    config = job.config
+    roles = lay_out(config)
+    placement = Placement.of_run(config, roles)
+    with ExitStack() as stack:
+        stack.enter_context(connected(config))
+        group, nodes = stack.enter_context(reserved(config, placement))
+        keys = Keys.generate() if config.encrypt else None
+        here: str = ray.util.get_node_ip_address()
+        control, control_uri = stack.enter_context(control_socket(here, keys))
+        crew = RayCrew(group, placement)
+        supervisor = Supervisor(control, crew, frozenset(role.name for role in roles), listener)
+        stack.callback(supervisor.end)
+        where = {role.name: nodes[placement.of[role.name]] for role in roles}
+        actors = {role.name: crew.create(role) for role in roles}
+        folders = stack.enter_context(workspaces(where, actors))
+        topology = Topology(roles, addresses(roles, where, folders))
+        told = None if keys is None else (keys.public.decode(), keys.secret.decode())
+
+        def play(spec: RoleSpec, past: Past, known: Topology) -> None:
+            crew.play(spec, Assignment(spec, config, job.describe, known, control_uri, past, store, told))
+
+        def respawn(name: str, life: int, steps: int, bound: dict[str, str]) -> None:
+            crew.create(by_name[name])
+            play(by_name[name], Past(life, steps), Topology(roles, {**topology.addresses, **bound}))
+
+        by_name = {role.name: role for role in roles}
+        supervisor.policy = Policy(
+            respawn=respawn,
+            replaceable=frozenset(role.name for role in roles if role.kind in ("actor", "buffer")),
+            restarts=config.restarts,
+            savers=frozenset(role.name for role in roles if role.kind == "learner" and store is not None),
+            save_every_s=config.checkpoint_seconds,
+        )
+        for role in roles:
+            play(role, job.past(role, store), topology)
+        supervisor.supervise(stop_seconds)
+
+
+@contextmanager
+def connected(config: TrainConfig) -> Iterator[None]:
+    """Connected to the cluster; who was before, stays."""
+    if ray.is_initialized():
+        yield
+        return
+    try:
+        ray.init(address=config.ray_address, log_to_driver=True, logging_level=logging.ERROR)
+    except (ConnectionError, ValueError, RuntimeError) as error:
+        text = " ".join(str(error).split())[:200]
+        raise ConfigError(
+            f"launcher ray: no cluster at {config.ray_address!r} ({text}); start one with `ray start --head`, or give its address"
+        ) from None
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+@contextmanager
+def reserved(config: TrainConfig, placement: Placement) -> Iterator[tuple[Any, list[str]]]:
+    """A placement group, and the node (its id) of each bundle."""
+    group = placement_group(placement.bundles, strategy=config.placement)
+    try:
+        if not group.wait(PLACING_LIMIT_S):
+            there = {name: n for name, n in ray.cluster_resources().items() if name in ("CPU", "GPU")}
+            raise ConfigError(
+                f"launcher ray: the cluster ({there}) has no room for {placement.bundles} by {config.placement}; "
+                "ask for fewer actors or groups, or another --set placement="
+            )
+        by_bundle = placement_group_table(group)["bundles_to_node_id"]
+        yield group, [by_bundle[i] for i in range(len(placement.bundles))]
+    finally:
+        remove_placement_group(group)
+
+
+@contextmanager
+def control_socket(host: str, keys: Keys | None) -> Iterator[tuple[zmq.Socket[bytes], str]]:
+    """The socket that roles report to, at an address that the cluster's nodes reach."""
+    with ExitStack() as stack:
+        context: zmq.Context[zmq.Socket[bytes]] = stack.enter_context(zmq.Context())
+        security = Security(context, keys, plaintext=keys is None)
+        stack.callback(security.close)
+        control = stack.enter_context(context.socket(zmq.ROUTER))
+        control.setsockopt(zmq.LINGER, 0)
+        control.setsockopt(zmq.RCVHWM, 0)
+        uri = f"tcp://{host}:0"
+        security.bind_side(control, uri)
+        control.bind(uri)
+        yield control, address(control)
+
+
+@contextmanager
+def workspaces(where: dict[str, str], actors: dict[str, Any]) -> Iterator[dict[str, str]]:
+    """A private folder on each node that holds two roles or more."""
+    first: dict[str, Any] = {}
+    for name, node in where.items():
+        if list(where.values()).count(node) > 1:
+            first.setdefault(node, actors[name])
+    folders = dict(zip(first, ray.get([actor.workspace.remote() for actor in first.values()]), strict=True))
+    try:
+        yield folders
+    finally:
+        for node, folder in folders.items():
+            try:
+                ray.get(first[node].leave.remote(folder), timeout=PARTING_S)
+            except ray.exceptions.RayError as error:
+                # Its process died: what is left is a folder with sockets that nobody listens to.
+                print(f"tianji: {folder} is left behind on node {node}: {type(error).__name__}", file=sys.stderr)
+
+
+def addresses(roles: Collection[RoleSpec], where: dict[str, str], folders: dict[str, str]) -> dict[str, str]:
+    """Of every edge: in shared memory where all its ends are on one node, else a port of the node of who is come to."""
+    hosts = {node["NodeID"]: node["NodeManagerAddress"] for node in ray.nodes()}
+    found = {}
+    for edge, (owner, others) in edges(list(roles)).items():
+        node = where[owner.name]
+        together = all(where[other.name] == node for other in others)
+        found[edge] = f"shm://{folders[node]}/{edge}" if together else f"tcp://{hosts[node]}:0"
+    return found
