@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -15,11 +16,22 @@ from tianji.cli import DONE, FAILED, INTERRUPTED, OneLineParser, run
 from tianji.config import NETWORKS_OF, TrainConfig
 from tianji.settings import ConfigError, assign, convert, read_toml
 
+if TYPE_CHECKING:
+    from tianji.launch.supervisor import Heard
+    from tianji.tensorboard import Curves
+    from tianji.train import Result
+
 ALGORITHMS = ("ppo", "dqn", "impala")
 NAMED = (
-    "env", "algo", "actors", "envs_per_actor", "groups", "world", "seed", "stop_return", "stop_steps", "stop_seconds", "device"
+    "env", "algo", "actors", "envs_per_actor", "groups", "world", "seed", "stop_return", "stop_steps", "stop_seconds", "device",
+    "launcher", "ray_address"
 )  # fmt: skip
 """Settings with options of their own."""
+MAY_CHANGE = (
+    "stop_return", "stop_steps", "stop_seconds", "device", "kernel", "channel", "launcher", "ray_address", "placement",
+    "encrypt", "restarts", "snapshot_every_steps", "checkpoint_seconds", "checkpoint_replay"
+)  # fmt: skip
+"""Settings that a run which is resumed may be given anew."""
 ENVIRONMENTS = 8
 """Environments over all actors, unless told otherwise."""
 
@@ -44,11 +56,15 @@ def parser() -> OneLineParser:
     train.add_argument("--stop-return", type=float, metavar="R", help="mean return of the last 100 episodes to stop at")
     train.add_argument("--stop-steps", type=int, metavar="N", help="environment steps to stop at (default 1,000,000)")
     train.add_argument("--stop-seconds", type=float, metavar="T")
-    train.add_argument("--device", metavar="cpu|cuda")
-    train.add_argument("--out", type=Path, metavar="DIR", help="a new folder for policy.safetensors and result.json")
+    train.add_argument("--device", metavar="cpu|cuda", help="of the learner")
+    train.add_argument("--launcher", metavar="local|ray", help="this host, or a Ray cluster that runs")
+    train.add_argument("--ray-address", metavar="HOST:PORT", help="of the cluster (default: the one of this host)")
+    train.add_argument("--out", type=Path, metavar="DIR", help="a new folder for the run: policy, state, curves, result")
+    train.add_argument("--resume", type=Path, metavar="DIR", help="go on with the run in this folder")
+    train.add_argument("--quiet", action="store_true", help="show nothing while it goes on")
     evaluate = commands.add_parser("evaluate", help="play a policy greedily")
-    evaluate.add_argument("policy", type=Path, metavar="FILE.safetensors")
-    evaluate.add_argument("--env", required=True, metavar="ID")
+    evaluate.add_argument("policy", type=Path, metavar="RUN|FILE.safetensors", help="a run's folder, or a policy")
+    evaluate.add_argument("--env", metavar="ID", help="needed for a policy that comes without its run")
     evaluate.add_argument("--episodes", type=int, default=20, metavar="N")
     evaluate.add_argument("--seed", type=int, default=0, metavar="S", help="of the first episode; the others count up from it")
     keys = commands.add_parser("keys", help="make the key file that encrypts a run between hosts")
@@ -58,6 +74,8 @@ def parser() -> OneLineParser:
 
 def settings(options: Any) -> TrainConfig:
     """Defaults, then the file, then the named options, then `--set`: later ones win."""
+    if options.resume is not None:
+        return _resumed(options)
     data: dict[str, Any] = read_toml(options.config) if options.config else {}
     for name in NAMED:
         if getattr(options, name) is not None:
@@ -82,15 +100,39 @@ def settings(options: Any) -> TrainConfig:
     return convert(data, TrainConfig, str(options.config) if options.config else "train")
 
 
+def _resumed(options: Any) -> TrainConfig:
+    """The settings that a run began with, and what may be changed of them."""
+    from tianji.run_folder import RunFolder
+
+    for name in ("out", "config"):
+        if getattr(options, name) is not None:
+            raise ConfigError(f"--{name} and --resume: a run is resumed in its own folder, with its own settings")
+    before = RunFolder(options.resume).read_config()
+    data: dict[str, Any] = msgspec.to_builtins(before)
+    for name in NAMED:
+        if getattr(options, name) is not None:
+            data[name] = getattr(options, name)
+    for assignment in options.set:
+        assign(data, assignment)
+    config = convert(data, TrainConfig, f"--resume {options.resume}")
+    for name in TrainConfig.__struct_fields__:
+        if getattr(config, name) != getattr(before, name) and name not in MAY_CHANGE:
+            raise ConfigError(
+                f"--resume {options.resume}: {name} was {getattr(before, name)!r} when this run began, and stays so; "
+                f"what may change: {', '.join(MAY_CHANGE)}"
+            )
+    return config
+
+
 def train(options: Any) -> int:
     """Train, and say in seconds and steps how it went."""
-    from tianji.checkpoint import save_policy
     from tianji.launch.supervisor import RoleFailed
+    from tianji.run_folder import check_new
     from tianji.train import check
-    from tianji.train import train as run_training
 
     config = settings(options)
-    out = _new_folder(options.out)
+    if options.out is not None:
+        check_new(options.out)
     check(config)
     print(
         f"{config.algo} on {config.env}: {_groups(config)}{config.actors} actor{'s' * (config.actors > 1)} x "
@@ -98,7 +140,7 @@ def train(options: Any) -> int:
         flush=True,
     )
     try:
-        result = run_training(config)
+        result = _train(options, config)
     except RoleFailed as error:
         print(f"tianji: {error}", file=sys.stderr)
         return FAILED
@@ -106,23 +148,34 @@ def train(options: Any) -> int:
     print(f"{result.steps:,} steps, {result.version:,} updates, {result.episodes:,} episodes in {result.seconds:.1f} s; {mean}")
     if config.stop_return is not None:
         print(_verdict(config.stop_return, result.reached_s, result.reached_steps, result.outcome))
-    if out is not None:
-        out.mkdir(parents=True, exist_ok=True)
-        save_policy(out / "policy.safetensors", result.policy, env=config.env, steps=str(result.steps))
-        summary = {
-            "outcome": result.outcome,
-            "steps": result.steps,
-            "optimizer_steps": result.version,
-            "seconds": result.seconds,
-            "episodes": result.episodes,
-            "mean_return": result.mean_return,
-            "reached_s": result.reached_s,
-            "reached_steps": result.reached_steps,
-            "config": config,
-        }
-        (out / "result.json").write_bytes(msgspec.json.format(msgspec.json.encode(summary)) + b"\n")
-        print(f"policy and result in {out}")
+    if (folder := options.resume or options.out) is not None:
+        print(f"the run is in {folder}: `tianji evaluate {folder}` plays its policy, `--resume {folder}` goes on with it")
     return INTERRUPTED if result.outcome == "interrupted" else DONE
+
+
+def _train(options: Any, config: TrainConfig) -> Result:
+    """Train, and show how it goes."""
+    from tianji.display import Display, Live
+    from tianji.train import train as run_training
+
+    folder, live = options.resume or options.out, Live()
+    with ExitStack() as stack:
+        displays = [] if options.quiet else [stack.enter_context(Display(config, live))]
+        curves: list[Curves] = []
+
+        def listen(message: Heard) -> None:
+            news = live.see(message)
+            for display in displays:
+                display.show(message, news)
+            if news and folder is not None:
+                if not curves:
+                    # Not before there is something to write: the import takes a while, and roles are starting.
+                    from tianji.tensorboard import Curves
+
+                    curves.append(stack.enter_context(Curves(folder)))
+                curves[0].add(live)
+
+        return run_training(config, listen, out=folder, resume=options.resume is not None)
 
 
 def _groups(config: TrainConfig) -> str:
@@ -135,27 +188,27 @@ def _verdict(threshold: float, reached_s: float | None, steps: int | None, outco
     return f"ended by its limit of {outcome} before a mean of {threshold:g} over 100 episodes"
 
 
-def _new_folder(path: Path | None) -> Path | None:
-    if path is not None and path.exists() and (not path.is_dir() or any(path.iterdir())):
-        raise ConfigError(f"--out {path}: exists and is not empty; name a new folder")
-    return path
-
-
 def evaluate(options: Any) -> int:
     """Play a stored policy and print its mean return."""
     from tianji.checkpoint import load_policy
     from tianji.play import Player, games_of
+    from tianji.run_folder import RunFolder
 
     if options.episodes < 1:
         raise ConfigError(f"--episodes {options.episodes}: at least 1 is needed")
-    policy = load_policy(options.policy)
-    player = Player(options.env, options.episodes, games_of(policy))
+    run = RunFolder(options.policy) if options.policy.is_dir() else None
+    config = None if run is None else run.read_config()
+    env = options.env or (None if config is None else config.env)
+    if env is None:
+        raise ConfigError(f"evaluate: --env is missing; {options.policy} does not say what it plays")
+    policy = load_policy(options.policy if run is None else run.policy)
+    player = Player(env, options.episodes, games_of(policy) if config is None else config.atari)
     try:
         seen = (player.describe.features, player.describe.actions)
         if seen != (policy.network.features, policy.network.actions):
             raise ConfigError(
                 f"{options.policy}: takes {policy.network.features} features and {policy.network.actions} actions; "
-                f"{options.env} has {seen[0]} and {seen[1]}"
+                f"{env} has {seen[0]} and {seen[1]}"
             )
         returns = player.play(policy, range(options.seed, options.seed + options.episodes))
     finally:

@@ -6,17 +6,24 @@ Frames are not stacked here: a chunk and a replay hold each frame once, and stac
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.util
-from typing import Any
+from typing import Any, cast
 
 import gymnasium as gym
 import msgspec
 import numpy as np
 from gymnasium.wrappers import AtariPreprocessing, RecordEpisodeStatistics, TransformReward
+from numpy.typing import NDArray
 
 from tianji.config import AtariConfig
 from tianji.settings import ConfigError
+
+BACKGROUND_STEPS = 1000
+"""Of random play, in which the background is looked for."""
+GAIN = np.int16(3)
+"""By which what differs from the background is made to stand out."""
 
 
 def is_atari(env_id: str) -> bool:
@@ -53,6 +60,8 @@ def make(env_id: str, config: AtariConfig) -> gym.Env:
     game = gym.make(env_id, obs_type="grayscale", frameskip=1, repeat_action_probability=0.0, disable_env_checker=True)
     env: gym.Env = AtariPreprocessing(game, config.noop_max, config.frame_skip, config.screen)
     env = RecordEpisodeStatistics(env)
+    if config.subtract_background:
+        env = Foreground(env, background(env_id, config.screen, config.frame_skip, config.noop_max))
     if config.episodic_life:
         env = EpisodicLife(env)
     if config.fire_reset and "FIRE" in game.unwrapped.get_action_meanings():
@@ -62,6 +71,37 @@ def make(env_id: str, config: AtariConfig) -> gym.Env:
 
 def _sign(reward: float) -> float:
     return float(np.sign(reward))
+
+
+@functools.cache
+def background(env_id: str, screen: int, frame_skip: int, noop_max: int) -> NDArray[np.int16]:
+    """Each pixel's median over random play, [screen, screen]: the same in every process, because its seed is."""
+    plain = AtariConfig(screen=cast(Any, screen), frame_skip=frame_skip, noop_max=noop_max, fire_reset=True)
+    env = make(env_id, whole_games(plain))
+    rng = np.random.default_rng(0)
+    try:
+        frames = [env.reset(seed=0)[0]]
+        for _ in range(BACKGROUND_STEPS):
+            frame, _, terminated, truncated, _ = env.step(int(rng.integers(env.action_space.n)))
+            frames.append(frame)
+            if terminated or truncated:
+                env.reset()
+        still: NDArray[np.int16] = np.median(np.stack(frames), axis=0).astype(np.int16)
+        return still
+    finally:
+        env.close()
+
+
+class Foreground(gym.ObservationWrapper):  # type: ignore[misc]
+    """How far each pixel is from the background, `GAIN` times, as bytes."""
+
+    def __init__(self, env: gym.Env, still: NDArray[np.int16]) -> None:
+        super().__init__(env)
+        self._still = still
+
+    def observation(self, observation: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        bright: NDArray[np.uint8] = np.minimum(np.abs(observation - self._still) * GAIN, 255).astype(np.uint8)
+        return bright
 
 
 class EpisodicLife(gym.Wrapper):  # type: ignore[misc]

@@ -73,6 +73,9 @@ class AtariConfig(Settings):
     """A lost life ends an episode for the learner, while the game goes on. Evaluation plays whole games."""
     fire_reset: bool = True
     """An episode begins with FIRE, in games that have it: some wait for it."""
+    subtract_background: bool = False
+    """An observation is how far each pixel is from its median over random play, threefold: what never moves is black. Small
+    screens, on which little changes, are learnt from several times faster so (docs/performance.md)."""
     clip_rewards: bool = True
     """The learner sees the sign of rewards. Returns are reported, and evaluated, unclipped."""
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -38,9 +37,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
     A failure leaves `path` as it was, and nothing beside it.
     """
-    fd, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
-    os.close(fd)
-    temporary = Path(name)
+    temporary = path.with_name(f".{path.name}-{os.getpid()}")
     try:
         yield temporary
         with temporary.open("rb") as file:

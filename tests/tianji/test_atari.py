@@ -6,6 +6,7 @@ import sys
 import time
 
 import gymnasium as gym
+import msgspec
 import numpy as np
 import pytest
 
@@ -276,3 +277,25 @@ def test_a_player_plays_whole_games_for_their_score():
     assert (returns % 5 == 0).all()
     # Alone its shots that hit are fewer: a return of clipped rewards would be their number.
     assert returns.min() >= 50
+
+
+def test_the_background_is_black_and_what_moves_is_not():
+    """Against a slow definition, over play of another seed."""
+    config = AtariConfig(screen=42, subtract_background=True, noop_max=0)
+    plain = atari.make("ALE/Pong-v5", msgspec.structs.replace(config, subtract_background=False))
+    env = atari.make("ALE/Pong-v5", config)
+    still = atari.background("ALE/Pong-v5", 42, 4, 0)
+    assert still.shape == (42, 42)
+    seen = []
+    plain.reset(seed=3)
+    env.reset(seed=3)
+    for step in range(60):
+        frame, before = env.step(step % 6)[0], plain.step(step % 6)[0]
+        slow = [[min(255, 3 * abs(int(before[y, x]) - int(still[y, x]))) for x in range(42)] for y in range(42)]
+        assert frame.tolist() == slow
+        assert frame.dtype == np.uint8
+        seen.append(frame)
+    black = np.mean(np.stack(seen) == 0)
+    assert 0.9 < black < 1
+    plain.close()
+    env.close()

@@ -100,11 +100,16 @@ class RayCrew(Crew):
             "num_cpus": 1 if spec.kind in ("actor", "learner") else 0,
             "num_gpus": gpus,
             "max_restarts": 0,
+            # A folder can be removed while a role is played.
+            "max_concurrency": 2,
             "runtime_env": ONE_THREAD,
             "scheduling_strategy": PlacementGroupSchedulingStrategy(
                 self._group, placement_group_bundle_index=self._placement.of[spec.name]
             ),
         }
+        if spec.name in self._actors:
+            # Its CPUs are its successor's.
+            ray.kill(self._actors[spec.name])
         self._actors[spec.name] = actor = ray.remote(RoleProcess).options(**options).remote()
         return actor
 
@@ -119,7 +124,7 @@ class RayCrew(Crew):
         error = future.exception()
         with self._lock:
             if self._bell >= 0:
-                how = "success" if error is None else str(error).strip().splitlines()[0]
+                how = "success" if error is None else type(error).__name__
                 self._gone.append((name, how, error is None))
                 os.eventfd_write(self._bell, 1)
 
@@ -132,10 +137,7 @@ class RayCrew(Crew):
             gone, self._gone = self._gone, []
             if gone:
                 os.eventfd_read(self._bell)
-        for name, _, _ in gone:
-            self._playing.discard(name)
-            # Its CPUs are its successor's.
-            ray.kill(self._actors[name])
+        self._playing.difference_update(name for name, _, _ in gone)
         return gone
 
     def kill(self, name: str) -> None:
@@ -210,7 +212,7 @@ def connected(config: TrainConfig) -> Iterator[None]:
     except (ConnectionError, ValueError, RuntimeError) as error:
         text = " ".join(str(error).split())[:200]
         raise ConfigError(
-            f"launcher ray: no cluster at {config.ray_address!r} ({text}); start one with `ray start --head`, or give its address"
+            f"launcher ray: no cluster at {config.ray_address!r} ({text}); start one (`ray start --head`) or say where it is"
         ) from None
     try:
         yield

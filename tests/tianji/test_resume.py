@@ -1,0 +1,182 @@
+"""A run's folder: what lies in it, going on with it, and what is refused."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import psutil
+import pytest
+from commands import refusal
+from tensorboardX.proto.event_pb2 import Event
+
+from tianji.__main__ import main
+from tianji.checkpoint import load_policy
+from tianji.cli import run
+from tianji.run_folder import RunFolder, read_state, replacing, state_path
+from tianji.settings import ConfigError
+from tianji.train import train
+
+FAST = ["--env", "CartPole-v1", "--quiet", "--stop-steps", "2048", "--set", "ppo.rollout_steps=32"]
+"""Eight rounds of 256 steps."""
+
+
+def complaint(capsys, arguments):
+    return refusal(capsys, run, "tianji", main, arguments)
+
+
+@pytest.fixture
+def folder(tmp_path, capsys):
+    """Of a run that has ended."""
+    assert run("tianji", main, ["train", *FAST, "--out", str(tmp_path / "run")]) == 0
+    capsys.readouterr()
+    return tmp_path / "run"
+
+
+def test_what_a_run_leaves_is_enough_to_play_and_to_go_on(folder, capsys):
+    assert run("tianji", main, ["evaluate", str(folder), "--episodes", "2"]) == 0
+    assert "over 2 episodes" in capsys.readouterr().out
+    before = read_state(state_path(RunFolder(folder).state, 0))
+    assert before.values["learner"]["steps"] == 2048
+    assert int(before.arrays["optimizer_steps"]) == 8 * 10
+    assert run("tianji", main, ["train", "--resume", str(folder), "--stop-steps", "4096", "--quiet"]) == 0
+    assert "4,096 steps, 160 updates" in capsys.readouterr().out
+    result = json.loads((folder / "result.json").read_text())
+    progress = json.loads((folder / "progress.json").read_text())
+    assert (result["steps"], result["optimizer_steps"]) == (4096, 160)
+    assert result["episodes"] == progress["episodes"] > len(progress["returns"]) > 0
+    after = read_state(state_path(RunFolder(folder).state, 0))
+    assert int(after.arrays["optimizer_steps"]) == 160
+    assert np.array_equal(load_policy(folder / "policy.safetensors").weights, after.arrays["weights"])
+
+
+def test_a_run_that_is_done_is_done(folder, capsys):
+    weights = load_policy(folder / "policy.safetensors").weights
+    assert run("tianji", main, ["train", "--resume", str(folder), "--quiet"]) == 0
+    assert "2,048 steps, 80 updates" in capsys.readouterr().out
+    assert np.array_equal(load_policy(folder / "policy.safetensors").weights, weights)
+
+
+@pytest.mark.parametrize("more", [{}, {"groups": 2}], ids=["one", "groups"])
+def test_lockstep_runs_are_resumed_too(small, tmp_path, more):
+    train(small(world="lockstep", **more), out=tmp_path / "run")
+    result = train(small(world="lockstep", stop_steps=4096, **more), out=tmp_path / "run", resume=True)
+    assert (result.steps, result.outcome) == (4096, "steps")
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (["--actors", "3"], "actors was 2 when this run began"),
+        (["--set", "ppo.clip=0.3"], "ppo was"),
+        (["--out", "elsewhere"], "--out and --resume"),
+        (["--env", "Acrobot-v1"], "env was 'CartPole-v1'"),
+    ],
+)
+def test_what_a_run_began_with_stays(folder, capsys, change, says):
+    assert says in complaint(capsys, ["train", "--resume", str(folder), *change])
+
+
+def test_a_folder_that_is_no_run_is_refused(tmp_path, capsys):
+    assert "is this the folder of a run?" in complaint(capsys, ["train", "--resume", str(tmp_path)])
+    assert "is this the folder of a run?" in complaint(capsys, ["evaluate", str(tmp_path)])
+    assert "--env is missing" in complaint(capsys, ["evaluate", str(tmp_path / "p.safetensors")])
+
+
+def test_damaged_state_is_refused_and_left_as_it_is(folder, capsys):
+    path = state_path(RunFolder(folder).state, 0)
+    whole = path.read_bytes()
+    for damage, says in [
+        (whole[: len(whole) // 2], "damaged state"),
+        (whole.replace(b'"schema":"1"', b'"schema":"9"'), "schema 9"),
+        (b"", "damaged state"),
+    ]:
+        path.write_bytes(damage)
+        assert says in complaint(capsys, ["train", "--resume", str(folder)])
+        assert path.read_bytes() == damage
+    path.unlink()
+    assert "nothing was stored" in complaint(capsys, ["train", "--resume", str(folder)])
+
+
+def test_state_of_another_network_is_refused(folder, tmp_path, capsys):
+    assert run("tianji", main, ["train", *FAST, "--out", str(tmp_path / "other"), "--set", "network.hidden=[8]"]) == 0
+    path = state_path(RunFolder(folder).state, 0)
+    path.write_bytes(state_path(RunFolder(tmp_path / "other").state, 0).read_bytes())
+    capsys.readouterr()
+    assert "another network" in complaint(capsys, ["train", "--resume", str(folder)])
+
+
+def test_a_write_that_fails_leaves_what_was_there(tmp_path):
+    path = tmp_path / "file"
+    path.write_text("whole")
+
+    def fail():
+        with replacing(path) as place:
+            place.write_text("ha")
+            raise RuntimeError("power cut")
+
+    with pytest.raises(RuntimeError, match="power cut"):
+        fail()
+    assert path.read_text() == "whole"
+    assert [p.name for p in tmp_path.iterdir()] == ["file"]
+
+
+def test_the_python_api_refuses_a_folder_in_use(small, tmp_path):
+    (tmp_path / "precious").write_text("kept")
+    with pytest.raises(ConfigError, match="not empty"):
+        train(small(), out=tmp_path)
+    with pytest.raises(ConfigError, match="no folder to go on from"):
+        train(small(), resume=True)
+
+
+def test_curves_for_tensorboard(small, tmp_path):
+    from tianji.display import Live
+    from tianji.messages import Episode, Episodes, Progress
+    from tianji.tensorboard import Curves
+
+    live = Live()
+    with Curves(tmp_path) as curves:
+        for second in (1, 2):
+            live.see(Episodes("actor g0.a0", 0, 0, [Episode(0, 20.0 * second, 20 * second, 0)]))
+            counters = {"steps": 1000.0 * second, "optimizer_steps": 10.0 * second, "staleness_mean_versions": 2.0}
+            if live.see(Progress("learner g0", second * 10**9, counters)):
+                curves.add(live)
+    (file,) = tmp_path.iterdir()
+    points = {}
+    data = file.read_bytes()
+    while data:
+        # A record: length, its checksum, the event, its checksum (TensorFlow's TFRecord).
+        length = int.from_bytes(data[:8], "little")
+        event = Event.FromString(data[12 : 12 + length])
+        points.update({(value.tag, event.step): value.simple_value for value in event.summary.value})
+        data = data[16 + length :]
+    assert points["throughput/steps_per_s", 2000] == 1000
+    assert points["throughput/updates_per_s", 2000] == 10
+    assert points["return/mean_of_100", 2000] == 30
+    assert points["staleness/mean_versions", 1000] == 2
+
+
+def test_a_run_whose_launcher_is_killed_can_be_resumed(tmp_path):
+    folder = tmp_path / "run"
+    command = [sys.executable, "-m", "tianji", "train", "--env", "CartPole-v1", "--quiet", "--set", "checkpoint_seconds=0.2"]
+    process = subprocess.Popen([*command, "--out", str(folder)], stdout=subprocess.DEVNULL)
+    own, path = psutil.Process(process.pid), state_path(folder / "state", 0)
+    try:
+        while not path.exists() or not (folder / "progress.json").exists():
+            assert process.poll() is None
+        children = own.children()
+    finally:
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+    _, alive = psutil.wait_procs(children, timeout=20)
+    assert not alive
+    stored = read_state(path).values["learner"]["steps"]
+    limits = ["--stop-steps", str(stored + 4096), "--quiet"]
+    done = subprocess.run(
+        [sys.executable, "-m", "tianji", "train", "--resume", str(folder), *limits], capture_output=True, text=True, timeout=100
+    )
+    assert done.returncode == 0, done.stderr
+    result = json.loads((folder / "result.json").read_text())
+    assert stored + 4096 - 1024 < result["steps"] <= stored + 4096

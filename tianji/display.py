@@ -1,0 +1,138 @@
+"""What a run shows while it goes on: a bar on a terminal, a line now and then elsewhere."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+from tianji import messages
+from tianji.config import TrainConfig
+from tianji.launch.supervisor import Heard, Restarted
+
+WINDOW = 100
+"""Episodes in the mean that is shown."""
+LINE_S = 10.0
+"""Between two lines where there is no terminal."""
+
+
+@dataclass
+class Live:
+    """What is known of a run that goes on."""
+
+    counters: dict[str, dict[str, float]] = field(default_factory=dict)
+    """Latest of each learner."""
+    returns: deque[float] = field(default_factory=lambda: deque(maxlen=WINDOW))
+    lengths: deque[int] = field(default_factory=lambda: deque(maxlen=WINDOW))
+    episodes: int = 0
+    restarts: int = 0
+    steps_per_s: float = 0.0
+    updates_per_s: float = 0.0
+    _earlier: dict[str, tuple[int, float, float]] = field(default_factory=dict)
+    _rates: dict[str, tuple[float, float]] = field(default_factory=dict)
+
+    def see(self, message: Heard) -> bool:
+        """Take in what was told; whether there is news of a learner."""
+        match message:
+            case messages.Episodes(episodes=episodes):
+                self.episodes += len(episodes)
+                self.returns.extend(e.episode_return for e in episodes)
+                self.lengths.extend(e.length for e in episodes)
+            case Restarted():
+                self.restarts += 1
+                # Counts may have gone back.
+                self._earlier.clear()
+            case messages.Progress(role=role, at_ns=at, counters=counters):
+                self.counters[role] = counters
+                self._rate(role, at, counters["steps"], counters["optimizer_steps"])
+                return True
+        return False
+
+    def _rate(self, role: str, at_ns: int, steps: float, updates: float) -> None:
+        earlier = self._earlier.get(role)
+        self._earlier[role] = at_ns, steps, updates
+        if earlier is not None and at_ns > earlier[0]:
+            seconds = (at_ns - earlier[0]) / 1e9
+            self._rates[role] = (steps - earlier[1]) / seconds, (updates - earlier[2]) / seconds
+            self.steps_per_s = sum(rate for rate, _ in self._rates.values())
+            self.updates_per_s = sum(rate for _, rate in self._rates.values())
+
+    def total(self, name: str) -> float:
+        """A counter, over all learners."""
+        return sum(counters.get(name, 0.0) for counters in self.counters.values())
+
+    def mean(self, name: str) -> float:
+        """A counter's mean over learners."""
+        return self.total(name) / len(self.counters) if self.counters else 0.0
+
+    @property
+    def mean_return(self) -> float | None:
+        return float(np.mean(self.returns)) if self.returns else None
+
+
+class Display:
+    """Shows a run; a listener, and a context manager that leaves the terminal as it was.
+
+    Parameters
+    ----------
+    console
+        where to; a bar if it is a terminal.
+    """
+
+    def __init__(self, config: TrainConfig, live: Live, console: Console | None = None) -> None:
+        self._config, self._live = config, live
+        self._console = console or Console(stderr=True)
+        self._next_line = time.monotonic() + LINE_S
+        self._bar: Progress | None = None
+        if self._console.is_terminal:
+            self._bar = Progress(
+                TextColumn("{task.fields[what]}"),
+                BarColumn(),
+                TaskProgressColumn(),
+                TimeRemainingColumn(),
+                console=self._console,
+                refresh_per_second=4,
+                transient=True,
+            )
+            self._task = self._bar.add_task("", total=config.stop_steps, what="starting")
+
+    def __enter__(self) -> Display:
+        if self._bar is not None:
+            self._bar.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def show(self, message: Any, news: bool) -> None:
+        """Show what is new."""
+        if isinstance(message, Restarted):
+            whom = message.role or "all roles, from the last state that was stored"
+            self._console.print(
+                f"{message.cause}; starting again in {message.after_s:g} s: {whom}", highlight=False, soft_wrap=True
+            )
+        if not news:
+            return
+        live = self._live
+        if self._bar is not None:
+            self._bar.update(self._task, completed=live.total("steps"), what=self.line())
+        elif time.monotonic() >= self._next_line:
+            self._next_line = time.monotonic() + LINE_S
+            share = live.total("steps") / self._config.stop_steps
+            self._console.print(
+                f"{share:4.0%}  {live.total('steps'):,.0f} steps  {self.line()}", highlight=False, soft_wrap=True
+            )
+
+    def line(self) -> str:
+        """Return, throughput and lag, as they stand."""
+        live = self._live
+        mean = "-" if live.mean_return is None else f"{live.mean_return:.1f}"
+        lag = live.mean("staleness_mean_versions")
+        return f"return {mean}  {live.steps_per_s:,.0f} steps/s  {live.updates_per_s:,.0f} updates/s  lag {lag:.1f}"
