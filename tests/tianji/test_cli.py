@@ -46,6 +46,7 @@ def complaint(capsys, arguments):
         (["train", "--env", "CartPole-v1", "--algo", "dqn", "--set", "send_steps=7"], "multiple of a chunk's 7 steps"),
         (["train", "--env", "CartPole-v1", "--algo", "dqn", "--set", "dqn.replay_capacity=10"], "raise it to 512"),
         (["train", "--env", "CartPole-v1", "--algo", "dqn", "--set", "network.kind=nature-q"], "choose an mlp kind"),
+        (["train", "--env", "CartPole-v1", "--set", "network.activation=gelu"], "has activation 'tanh', not 'gelu'"),
         (["train", "--env", "CartPole-v1", "--set", "kernel='numpy'", "--device", "cuda"], "cpu only"),
         (["evaluate", "/nowhere.safetensors", "--env", "CartPole-v1"], "no such file"),
         (["keys"], "required: FILE"),
