@@ -89,6 +89,8 @@ class Workload(Settings, kw_only=True):
         if network.kind not in ("mlp-separate", "mlp-q") or options:
             described = f"{network.kind} with {' and '.join(options)}" if options else network.kind
             return f"networks of kind {described} are not translated to it"
+        if self.ppo is not None and self.ppo.value_clip is not None:
+            return "a clipped value error is not translated to it"
         if self.dqn is not None and self.dqn.double:
             return "double Q-learning is not translated to it"
         return None

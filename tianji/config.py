@@ -91,6 +91,10 @@ class PPOConfig(Settings):
     learning_rate_schedule: Literal["constant", "linear"] = "constant"
     """`linear` falls to zero at `horizon_steps` environment steps, summed over actors."""
     clip: PositiveFloat = 0.2
+    value_clip: PositiveFloat | None = None
+    """Makes the value error max((V - target)^2, (V_old + clip(V - V_old, -value_clip, value_clip) - target)^2), V_old being
+    the value when the chunk was assessed, as in OpenAI Baselines' PPO2: nothing is gained by moving further towards the
+    target than that. None: the error is (V - target)^2."""
     gamma: Fraction = 0.99
     gae_lambda: Fraction = 0.95
     value_coefficient: NonNegativeFloat = 0.5
