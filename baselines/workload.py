@@ -84,10 +84,13 @@ class Workload(Settings, kw_only=True):
         """What this asks for that other programs are not translated to, in a few words; None: nothing."""
         if self.algo == "impala":
             return "IMPALA is not translated to it"
-        if self.network.kind not in ("mlp-separate", "mlp-q") or self.network.dueling:
-            return (
-                f"networks of kind {self.network.kind}{' with dueling streams' * self.network.dueling} are not translated to it"
-            )
+        network = self.network
+        options = ["dueling streams"] * network.dueling + ["GELU"] * (network.activation == "gelu")
+        if network.kind not in ("mlp-separate", "mlp-q") or options:
+            described = f"{network.kind} with {' and '.join(options)}" if options else network.kind
+            return f"networks of kind {described} are not translated to it"
+        if self.ppo is not None and self.ppo.value_clip is not None:
+            return "a clipped value error is not translated to it"
         if self.dqn is not None and self.dqn.double:
             return "double Q-learning is not translated to it"
         return None

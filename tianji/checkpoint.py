@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from tianji.algorithms import networks
-from tianji.algorithms.networks import KINDS, ActionValueNetwork, FlatNetwork, Vector
-from tianji.settings import ConfigError
+from tianji.algorithms.networks import KINDS, ActionValueNetwork, FlatNetwork, QNetwork, Vector
+from tianji.config import NetworkConfig
+from tianji.settings import ConfigError, convert
 
 
 @dataclass(frozen=True)
@@ -30,12 +32,14 @@ class Policy:
 def save_policy(path: Path, policy: Policy, **metadata: str) -> None:
     """Write a policy; `metadata` is kept as text."""
     network = policy.network
-    description = {
+    description: dict[str, Any] = {
         "features": network.features,
         "hidden": network.hidden,
         "actions": network.actions,
         "dueling": isinstance(network, ActionValueNetwork) and network.dueling,
     }
+    if isinstance(network, QNetwork):  # The other kinds have one activation each.
+        description["activation"] = network.activation
     save_file(
         # Where a tensor is not contiguous, safetensors writes what lies between its elements.
         {name: np.ascontiguousarray(tensor) for name, tensor in network.named_tensors(policy.weights).items()},
@@ -67,9 +71,10 @@ def load_policy(path: Path) -> Policy:
         description = json.loads(metadata["description"])
         seen = description["features"]
         features = tuple(map(int, seen)) if isinstance(seen, list) else int(seen)
-        hidden, actions = tuple(map(int, description["hidden"])), int(description["actions"])
-        # Files of versions before dueling networks do not say that theirs is none.
-        network = networks.make(kind, features, hidden, actions, dueling=bool(description.get("dueling", False)))
+        # What files of earlier versions do not say was then what it is by default.
+        said = {key: description[key] for key in ("dueling", "activation") if key in description}
+        config = convert({"kind": kind, "hidden": description["hidden"], **said}, NetworkConfig, "network")
+        network = networks.build(config, features, int(description["actions"]))
         return Policy(network, network.flatten(tensors))
     except (AttributeError, KeyError, TypeError, ValueError, ConfigError) as error:
         raise ConfigError(f"{path}: damaged policy: {error}") from None

@@ -18,7 +18,7 @@ class NetworkConfig(Settings):
     ======================  =====================================================================  ==================
     `mlp-separate`          a policy and a value with tanh that share nothing                      (64, 64)
     `mlp-shared`            a policy and a value as two heads on one trunk with tanh               (64, 64)
-    `mlp-q`                 action values with ReLU                                                (256, 256)
+    `mlp-q`                 action values with ReLU, or with GELU where `activation` says so       (256, 256)
     `nature-shared`         a policy and a value as two heads on the convolutions of Mnih et al.   (512,)
                             (2015) and `hidden` dense layers, all with ReLU
     `nature-q`              action values on the same                                              (512,)
@@ -28,31 +28,34 @@ class NetworkConfig(Settings):
     kind: Literal["mlp-separate", "mlp-shared", "mlp-q", "nature-shared", "nature-q"] = "mlp-separate"
     # Left out, these two are filled in by the kind: a settings object in use always holds values.
     hidden: tuple[Positive, ...] = cast(Any, None)
-    activation: Literal["tanh", "relu"] = cast(Any, None)
+    activation: Literal["tanh", "relu", "gelu"] = cast(Any, None)
+    """GELU, which only `mlp-q` has a choice of, is its tanh approximation (Hendrycks & Gimpel, 2016, arXiv 1606.08415)."""
     dueling: bool = False
     """Action values from streams of their own for the state's value and the actions' advantages (Wang et al., 2016, arXiv
     1511.06581, equation 9); each has a last hidden layer of its own."""
 
     def __post_init__(self) -> None:
-        hidden, activation = _NETWORK_DEFAULTS[self.kind]
-        for name, default in (("hidden", hidden), ("activation", activation)):
+        hidden, activations = _NETWORKS[self.kind]
+        for name, default in (("hidden", hidden), ("activation", activations[0])):
             if getattr(self, name) is None:
                 msgspec.structs.force_setattr(self, name, default)
-        if self.activation != activation:
-            raise ValueError(f"network {self.kind} has activation {activation!r}, not {self.activation!r}")
+        if self.activation not in activations:
+            known = " or ".join(map(repr, activations))
+            raise ValueError(f"network {self.kind} has activation {known}, not {self.activation!r}")
         if self.dueling and not self.kind.endswith("-q"):
             raise ValueError(f"network {self.kind} has no action values: dueling is for mlp-q and nature-q")
         if self.dueling and not self.hidden:
             raise ValueError("dueling streams have a hidden layer of their own: give `hidden` at least one")
 
 
-_NETWORK_DEFAULTS = {
-    "mlp-separate": ((64, 64), "tanh"),
-    "mlp-shared": ((64, 64), "tanh"),
-    "mlp-q": ((256, 256), "relu"),
-    "nature-shared": ((512,), "relu"),
-    "nature-q": ((512,), "relu"),
+_NETWORKS = {
+    "mlp-separate": ((64, 64), ("tanh",)),
+    "mlp-shared": ((64, 64), ("tanh",)),
+    "mlp-q": ((256, 256), ("relu", "gelu")),
+    "nature-shared": ((512,), ("relu",)),
+    "nature-q": ((512,), ("relu",)),
 }
+"""Of each kind: hidden layers where none are given, and the activations that it can have, its default first."""
 
 
 class AtariConfig(Settings):
@@ -91,6 +94,10 @@ class PPOConfig(Settings):
     learning_rate_schedule: Literal["constant", "linear"] = "constant"
     """`linear` falls to zero at `horizon_steps` environment steps, summed over actors."""
     clip: PositiveFloat = 0.2
+    value_clip: PositiveFloat | None = None
+    """Makes the value error max((V - target)^2, (V_old + clip(V - V_old, -value_clip, value_clip) - target)^2), V_old being
+    the value when the chunk was assessed, as in OpenAI Baselines' PPO2: nothing is gained by moving further towards the
+    target than that. None: the error is (V - target)^2."""
     gamma: Fraction = 0.99
     gae_lambda: Fraction = 0.95
     value_coefficient: NonNegativeFloat = 0.5

@@ -118,7 +118,8 @@ def rollout_layout(
     behaviour
         whether the log-probability of each action under the behaviour policy is kept (PPO).
     assessed
-        whether the producer computes advantages and value targets itself.
+        whether the producer computes advantages itself, and gives the values under which it did: the sum of the two is a
+        value target.
     stack
         S.
     """
@@ -135,7 +136,7 @@ def rollout_layout(
     if behaviour:
         fields.append(Field("log_probability", "<f4", (t, b)))
     if assessed:
-        fields += [Field("advantage", "<f4", (t, b)), Field("value_target", "<f4", (t, b))]
+        fields += [Field("advantage", "<f4", (t, b)), Field("value", "<f4", (t, b))]
     fields.append(Field("final_observation", observation_dtype, (t * b, *observation_shape)))
     return ChunkLayout(fields)
 

@@ -104,11 +104,12 @@ class Explorer:
         return header
 
     def _assess(self, views: Views) -> None:
-        """Advantages and value targets, by the value network that was played with: counted as inference."""
+        """Advantages and values, by the value network that was played with: counted as inference."""
         network, before = self._network, self._clock()
         assert isinstance(network, PolicyValueNetwork)
         config, describe = self.assignment.config, self.assignment.describe
         batch = ppo.assess([views], lambda features: network.values(self._blocks, features), describe, config.ppo)
-        for name, column in (("advantage", batch.advantage), ("value_target", batch.value_target)):
+        assert batch.value is not None
+        for name, column in (("advantage", batch.advantage), ("value", batch.value)):
             views[name][...] = column.reshape(views[name].shape)
         self.account.busy_ns["infer"] += self._clock() - before

@@ -84,8 +84,10 @@ def run(name, workload, cores=(0, 1), on_snapshot=None):
     return memory
 
 
-def test_ppo_trains_the_same_policies_as_the_synchronous_system_to_the_bit():
-    ours, sync = run("xingtian", PPO), run("sync", PPO)
+@pytest.mark.parametrize("value_clip", [None, 0.2])
+def test_ppo_trains_the_same_policies_as_the_synchronous_system_to_the_bit(value_clip):
+    workload = msgspec.structs.replace(PPO, ppo=msgspec.structs.replace(PPO.ppo, value_clip=value_clip))
+    ours, sync = run("xingtian", workload), run("sync", workload)
     assert [s[1] for s in ours.snapshots] == [0, 512, 1024, 1536, 2048]
     assert [s[1:3] for s in ours.snapshots] == [s[1:3] for s in sync.snapshots]
     for (*_, our_weights), (*_, their_weights) in zip(ours.snapshots, sync.snapshots, strict=True):

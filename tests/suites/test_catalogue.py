@@ -1,5 +1,6 @@
 import pytest
 
+from baselines import system as systems
 from suites import catalogue
 from suites.cli import ConfigError
 
@@ -18,6 +19,39 @@ def test_cartpole_ppo_zoo_says_what_the_design_fixes():
     assert (w.ppo.value_coefficient, w.ppo.entropy_coefficient, w.ppo.max_grad_norm) == (0.5, 0.0, 0.5)
     assert (w.network.hidden, w.network.activation) == ((64, 64), "tanh")
     assert (w.thresholds.training, w.thresholds.evaluated, w.budget_steps) == (450, 475, 100_000)
+
+
+def test_cartpole_dqn_released_says_what_the_released_configuration_says():
+    w = catalogue.load("cartpole-dqn-released")
+    assert (w.network.hidden, w.network.activation, w.network.dueling) == ((256, 256, 256), "gelu", True)
+    assert (w.dqn.learning_rate, w.dqn.gamma, w.dqn.batch_size, w.dqn.double) == (5e-4, 0.99, 32, False)
+    assert (w.dqn.replay_capacity, w.dqn.learning_starts) == (50_000, 1000)
+    steps_per_update = w.dqn.train_every_steps / w.dqn.updates
+    assert (steps_per_update, w.dqn.target_every_steps / steps_per_update) == (22, 200)
+    assert w.dqn.target_every_steps % w.round_steps == 0, "else the copy is late by a part of a round"
+    assert (w.dqn.epsilon_start, w.dqn.epsilon_end, w.dqn.epsilon_steps) == (1.0, 0.02, 4 * 10_000)
+    assert (w.thresholds.training, w.thresholds.evaluated) == (300, 300)
+
+
+def test_cartpole_ppo_released_says_what_the_released_configuration_says():
+    w = catalogue.load("cartpole-ppo-released")
+    assert (w.network.kind, w.network.hidden) == ("mlp-shared", (64, 64))
+    assert (w.ppo.learning_rate, w.ppo.learning_rate_schedule, w.ppo.epochs) == (1e-4, "constant", 10)
+    assert (w.ppo.gamma, w.ppo.gae_lambda, w.ppo.clip, w.ppo.value_clip) == (0.99, 0.95, 0.2, 0.2)
+    assert (w.ppo.value_coefficient, w.ppo.entropy_coefficient, w.ppo.minibatch_size) == (0.5, 0.01, 64)
+    assert w.round_steps == 2 * 2048
+    assert (w.thresholds.training, w.thresholds.evaluated) == (300, 300)
+
+
+@pytest.mark.parametrize("name", ["cartpole-dqn-released", "cartpole-ppo-released"])
+@pytest.mark.parametrize("cores", [1, 2, 4])
+@pytest.mark.parametrize("system", ["sync", "tianji", "tianji-one-sided", "tianji-as-published", "xingtian"])
+def test_the_released_workloads_keep_their_rounds_on_any_cores(name, cores, system):
+    w = catalogue.load(name)
+    config = systems.get(system).config(systems.Task(system, w, 0, tuple(range(cores))))
+    assert (config.environments, config.round_steps) == (8, w.round_steps)
+    assert config.actors == (1 if system == "sync" else cores)
+    assert config.round_updates == (w.dqn.updates if w.dqn else 640)
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ def complaint(capsys, *arguments):
         (["convergence", "--profile", "huge"], "known: smoke"),
         (["convergence", "--systems", "tianji,rlib"], "did you mean rllib"),
         (["convergence", "--systems", "sync,sync"], "twice"),
-        (["convergence", "--workloads", "pong-ppo"], "unknown workload"),
+        (["convergence", "--workloads", "chess-ppo"], "unknown workload"),
         (["convergence", "--seeds", "0"], "at least 1"),
         (["convergence", "--seeds", "x"], "invalid int"),
         (["convergence", "--first-seed", "-1"], "count from 0"),

@@ -40,6 +40,11 @@ class NumpyKernel(ABC):
     def surrogate_slope(self, log_probability: Vector, batch: Rollouts) -> Vector:
         """Slope of each row's surrogate in the log-probability of its action, [N]; may overwrite the first."""
 
+    def value_slope(self, value: Vector, batch: Rollouts) -> Vector:
+        """Half the slope of each row's value error (V - target)^2 in its value V, [N]; may overwrite the first."""
+        value -= batch.value_target
+        return value
+
     def weights(self) -> Vector:
         return self.flat
 
@@ -94,8 +99,7 @@ class NumpyKernel(ABC):
         value += w["value.bias"]
 
         d_logits = self._policy_gradient(logits, batch)
-        d_value = value
-        d_value -= batch.value_target
+        d_value = self.value_slope(value, batch)
         d_value *= np.float32(2 * self.config.value_coefficient / n)
 
         np.matmul(top_policy.T, d_logits.T, out=g["policy.kernel"])

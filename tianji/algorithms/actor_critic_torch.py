@@ -24,10 +24,10 @@ def log_softmax_of(logits: Tensor, action: Tensor) -> tuple[Tensor, Tensor]:
     return chosen, -(log_probabilities.exp() * log_probabilities).sum(dim=1)
 
 
-def loss(surrogate: Tensor, value: Tensor, value_target: Tensor, entropy: Tensor, config: PPOConfig | IMPALAConfig) -> Tensor:
-    """Minus the surrogate, plus the weighted squared value error, minus the weighted entropy: means over N."""
-    value_error = torch.square(value - value_target).mean()
-    return -surrogate.mean() + config.value_coefficient * value_error - config.entropy_coefficient * entropy.mean()
+def loss(surrogate: Tensor, value_error: Tensor, entropy: Tensor, config: PPOConfig | IMPALAConfig) -> Tensor:
+    """Minus the surrogate, plus the weighted (squared) value error, minus the weighted entropy: means over N."""
+    weighted = config.value_coefficient * value_error.mean()
+    return -surrogate.mean() + weighted - config.entropy_coefficient * entropy.mean()
 
 
 class TorchKernel(ABC):

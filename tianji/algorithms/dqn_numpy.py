@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from tianji.algorithms.adam import Adam
 from tianji.algorithms.dqn import Regression
 from tianji.algorithms.flat import Vector
+from tianji.algorithms.gelu import gelu_and_slope
 from tianji.algorithms.mlp import QNetwork, duel, vectors
 from tianji.algorithms.state import Arrays
 from tianji.config import DQNConfig
@@ -28,6 +29,7 @@ class NumpyKernel:
         self._w = network.views(self.flat)
         self._t = network.views(self.target)
         self._g = network.views(self.grad)
+        self._gelu = network.activation == "gelu"
         self._rows = 0
 
     def weights(self) -> Vector:
@@ -57,12 +59,16 @@ class NumpyKernel:
         self.adam.step(self.flat, self.gradient(batch), learning_rate)
 
     def _allocate(self, rows: int) -> None:
-        """Activations and their gradients, [N, width] for each hidden layer."""
+        """Activations and their gradients, [N, width] for each hidden layer; with GELU also its slopes, and room to work."""
         self._rows = rows
-        self._h = [np.empty((rows, width), np.float32) for width in self.network.outputs]
-        self._d = [np.empty((rows, width), np.float32) for width in self.network.outputs]
+        self._h, self._d = self._layers(rows), self._layers(rows)
+        if self._gelu:
+            self._slope, self._scratch = self._layers(rows), self._layers(rows)
         self._index = np.arange(rows)
         self._ones = np.ones(rows, np.float32)
+
+    def _layers(self, rows: int) -> list[Vector]:
+        return [np.empty((rows, width), np.float32) for width in self.network.outputs]
 
     def gradient(self, batch: Regression) -> Vector:
         """Gradient of the loss, flat, before clipping (valid until the next call).
@@ -78,7 +84,10 @@ class NumpyKernel:
         for i in range(depth):
             np.matmul(x, w[f"q.{i}.kernel"], out=h[i])
             h[i] += w[f"q.{i}.bias"]
-            np.maximum(h[i], 0, out=h[i])
+            if self._gelu:
+                gelu_and_slope(h[i], self._slope[i], self._scratch[i])
+            else:
+                np.maximum(h[i], 0, out=h[i])
             x = h[i]
         if self.network.dueling:
             values = duel(w, x)
@@ -95,7 +104,7 @@ class NumpyKernel:
         else:
             self._layer_gradient(f"q.{depth}", x, d_out, d[-1] if depth else None)
         for i in range(depth - 1, -1, -1):
-            d[i] *= h[i] > 0
+            d[i] *= self._slope[i] if self._gelu else h[i] > 0
             self._layer_gradient(f"q.{i}", h[i - 1] if i else features, d[i], d[i - 1] if i else None)
         return self.grad
 

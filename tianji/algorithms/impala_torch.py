@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
 from tianji.algorithms import actor_critic_torch
@@ -23,7 +24,7 @@ def loss(
         weighted by rho, from `tianji.algorithms.vtrace.policy_advantages`.
     """
     log_probability, entropy = actor_critic_torch.log_softmax_of(logits, action)
-    return actor_critic_torch.loss(log_probability * advantage, value, value_target, entropy, config)
+    return actor_critic_torch.loss(log_probability * advantage, torch.square(value - value_target), entropy, config)
 
 
 class TorchKernel(actor_critic_torch.TorchKernel):

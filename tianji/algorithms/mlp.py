@@ -20,6 +20,7 @@ from tianji.algorithms.flat import (
     orthogonal,
     uniform,
 )
+from tianji.algorithms.gelu import gelu
 
 
 def vectors(x: NDArray[Any]) -> Vector:
@@ -115,12 +116,14 @@ class SharedActorCritic(ActorCritic):
 
 @dataclass(frozen=True)
 class QNetwork(ActionValueNetwork):
-    """Action values: ReLU layers and a linear head, or two where it is dueling."""
+    """Action values: ReLU or GELU layers and a linear head, or two where it is dueling."""
 
     features: Features
     hidden: tuple[int, ...]
     actions: int
     dueling: bool = False
+    activation: str = "relu"
+    """Or `gelu`."""
     name = "mlp-q"
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
@@ -153,7 +156,10 @@ class QNetwork(ActionValueNetwork):
         for i in range(depth):
             top = top @ blocks[f"q.{i}.kernel"]
             top += blocks[f"q.{i}.bias"]
-            np.maximum(top, 0, out=top)
+            if self.activation == "gelu":
+                gelu(top)
+            else:
+                np.maximum(top, 0, out=top)
         if self.dueling:
             return np.asarray(duel(blocks, top))
         return top @ blocks[f"q.{depth}.kernel"] + blocks[f"q.{depth}.bias"]

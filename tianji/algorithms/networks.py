@@ -37,18 +37,26 @@ def build(config: NetworkConfig, features: Features, actions: int) -> FlatNetwor
     ConfigError
         when a convolutional network is to see something else than images that are large enough.
     """
-    return make(config.kind, features, config.hidden, actions, dueling=config.dueling)
+    return make(config.kind, features, config.hidden, actions, dueling=config.dueling, activation=config.activation)
 
 
-def make(kind: str, features: Features, hidden: tuple[int, ...], actions: int, *, dueling: bool = False) -> FlatNetwork:
-    """A network of a known kind; raises as `build` does."""
+def make(
+    kind: str,
+    features: Features,
+    hidden: tuple[int, ...],
+    actions: int,
+    *,
+    dueling: bool = False,
+    activation: str = "relu",
+) -> FlatNetwork:
+    """A network of a known kind; `activation` is for a kind that has a choice. Raises as `build` does."""
     which = KINDS[kind]
     if which is NatureActorCritic:
         return NatureActorCritic(_image(kind, features), hidden, actions)
     if which is NatureQ:
         return NatureQ(_image(kind, features), hidden, actions, dueling)
     if which is QNetwork:
-        return QNetwork(features, hidden, actions, dueling)
+        return QNetwork(features, hidden, actions, dueling, activation)
     return ActorCritic(features, hidden, actions) if which is ActorCritic else SharedActorCritic(features, hidden, actions)
 
 

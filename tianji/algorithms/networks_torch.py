@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 
 import numpy as np
 import torch
@@ -22,6 +23,12 @@ ROWS_LAST = 16
 
 Blocks = Mapping[str, Tensor]
 
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": torch.relu,
+    "gelu": partial(functional.gelu, approximate="tanh"),
+}
+"""Of perceptrons that compute action values."""
+
 
 def heads(network: PolicyValueNetwork, blocks: Blocks, x: Tensor) -> tuple[Tensor, Tensor]:
     """Logits [N, A] and values [N] of encoded observations [N, ...]."""
@@ -39,9 +46,9 @@ def action_values(network: ActionValueNetwork, blocks: Blocks, x: Tensor) -> Ten
     """Action values [N, A] of encoded observations [N, ...]."""
     depth = len(network.hidden)
     if isinstance(network, QNetwork):
-        top, head = _vectors(x, blocks["q.0.kernel"]), f"q.{depth}"
+        top, head, activate = _vectors(x, blocks["q.0.kernel"]), f"q.{depth}", ACTIVATIONS[network.activation]
         for i in range(depth):
-            top = torch.relu(top @ blocks[f"q.{i}.kernel"] + blocks[f"q.{i}.bias"])
+            top = activate(top @ blocks[f"q.{i}.kernel"] + blocks[f"q.{i}.bias"])
     else:
         top, head = _trunk(blocks, x, depth), "q"
     if network.dueling:

@@ -8,6 +8,7 @@ several times faster.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from itertools import repeat
 from typing import Any, Literal
 
@@ -111,6 +112,8 @@ class PPO:
         A minibatch that is the whole batch needs no order: a mean does not depend on it.
         """
         size, finish = self.config.minibatch_size, normalise if self.config.normalise_advantages else _as_it_is
+        if self.config.value_clip is None:
+            batch = replace(batch, value=None)  # Then no minibatch gathers it.
         if size >= len(batch):
             yield from repeat(finish(batch), self.config.epochs)
             return
@@ -156,6 +159,7 @@ def assess(
         beside(chunks, "log_probability").reshape(-1),
         advantage.reshape(-1),
         (advantage + value[:-1]).reshape(-1),
+        value[:-1].reshape(-1),
     )
 
 
@@ -207,20 +211,24 @@ def assess_stale(
         behaviour.reshape(-1),
         advantage.reshape(-1),
         (excess + value[:-1]).reshape(-1),
+        value[:-1].reshape(-1),
     )
 
 
 def collate(chunks: Sequence[Views], describe: EnvDescription) -> Rollouts:
-    """The batch of chunks that their producers have assessed (fields `advantage`, `value_target`); rows as in `assess`."""
-    columns = [beside(chunks, name).reshape(-1) for name in ("action", "log_probability", "advantage", "value_target")]
-    return Rollouts(observations(chunks, describe)[0][: len(columns[0])], *columns)
+    """The batch of chunks that their producers have assessed (fields `advantage`, `value`), to the bit what `assess` gives."""
+    action, log_probability, advantage, value = (
+        beside(chunks, name).reshape(-1) for name in ("action", "log_probability", "advantage", "value")
+    )
+    features = observations(chunks, describe)[0][: len(action)]
+    return Rollouts(features, action, log_probability, advantage, advantage + value, value)
 
 
 def normalise(batch: Rollouts) -> Rollouts:
     """The same minibatch with advantages of mean 0 and (population) standard deviation 1."""
     a = batch.advantage
     scaled = (a - a.mean()) / (a.std() + np.float32(ADVANTAGE_EPSILON))
-    return Rollouts(batch.features, batch.action, batch.log_probability, scaled, batch.value_target)
+    return Rollouts(batch.features, batch.action, batch.log_probability, scaled, batch.value_target, batch.value)
 
 
 def _as_it_is(batch: Rollouts) -> Rollouts:

@@ -15,6 +15,23 @@ class NumpyKernel(actor_critic_numpy.NumpyKernel):
 
     config: PPOConfig
 
+    def value_slope(self, value: Vector, batch: Rollouts) -> Vector:
+        """With U = V_old + clip(V - V_old), the value error is max((V - target)^2, (U - target)^2).
+
+        It has slope where its first branch is the larger one or where nothing is clipped, so that U is V.
+        """
+        clip, old = self.config.value_clip, batch.value
+        if clip is None:
+            return super().value_slope(value, batch)
+        assert old is not None
+        near = np.clip(value, old - clip, old + clip)
+        free = near == value
+        near -= batch.value_target
+        value -= batch.value_target
+        free |= np.abs(value) >= np.abs(near)
+        value *= free
+        return value
+
     def surrogate_slope(self, log_probability: Vector, batch: Rollouts) -> Vector:
         """With l = log pi(a), r = exp(l - l_old).
 

@@ -31,13 +31,20 @@ class Rollouts:
     """Under the behaviour policy, [N]."""
     advantage: NDArray[np.float32]
     value_target: NDArray[np.float32]
+    value: NDArray[np.float32] | None = None
+    """Under which the advantages were assessed; None where the loss has no use for it."""
 
     def __len__(self) -> int:
         return len(self.action)
 
     def take(self, rows: NDArray[np.int64]) -> Rollouts:
         return Rollouts(
-            self.features[rows], self.action[rows], self.log_probability[rows], self.advantage[rows], self.value_target[rows]
+            self.features[rows],
+            self.action[rows],
+            self.log_probability[rows],
+            self.advantage[rows],
+            self.value_target[rows],
+            None if self.value is None else self.value[rows],
         )
 
 

@@ -1,5 +1,7 @@
 """DQN against slow, independent references."""
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -18,6 +20,7 @@ from tianji.config import DQNConfig, NetworkConfig, TrainConfig
 from tianji.envs import EnvDescription
 
 CARTPOLE = EnvDescription("CartPole-v1", (4,), "<f4", 0, 2)
+ACTIVATIONS = st.sampled_from(["relu", "gelu"])
 
 
 @settings(max_examples=40, deadline=None)
@@ -28,10 +31,11 @@ CARTPOLE = EnvDescription("CartPole-v1", (4,), "<f4", 0, 2)
     st.lists(st.integers(1, 12), max_size=3),
     st.integers(2, 5),
     st.booleans(),
+    ACTIVATIONS,
 )
-def test_hand_derived_gradient_equals_autograd(seed, rows, features, hidden, actions, dueling):
+def test_hand_derived_gradient_equals_autograd(seed, rows, features, hidden, actions, dueling, activation):
     rng = np.random.default_rng(seed)
-    network = QNetwork(features, tuple(hidden), actions, dueling and len(hidden) > 0)
+    network = QNetwork(features, tuple(hidden), actions, dueling and len(hidden) > 0, activation)
     flat = network.initialise(seed)
     batch = Regression(
         rng.normal(size=(rows, features)).astype(np.float32),
@@ -43,10 +47,17 @@ def test_hand_derived_gradient_equals_autograd(seed, rows, features, hidden, act
     np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=2e-5)
 
 
+def gelu(x):
+    """Number by number, from the paper's formula."""
+    return np.array([0.5 * v * (1 + math.tanh(math.sqrt(2 / math.pi) * (v + 0.044715 * v**3))) for v in x])
+
+
 @pytest.mark.parametrize("dueling", [False, True])
-def test_gradient_equals_finite_differences(dueling):
-    rng, config = np.random.default_rng(2), DQNConfig(huber_delta=0.5)
-    network = QNetwork(3, (5, 4), 3, dueling)
+@pytest.mark.parametrize("hidden", [(4,), (5, 4), (5, 3, 4)], ids=len)
+@pytest.mark.parametrize("activation", ["relu", "gelu"])
+def test_gradient_equals_finite_differences(dueling, hidden, activation):
+    rng, config, depth = np.random.default_rng(2), DQNConfig(huber_delta=0.5), len(hidden)
+    network = QNetwork(3, hidden, 3, dueling, activation)
     flat = network.initialise(1).astype(np.float64)
     x, target = rng.normal(size=(8, 3)).astype(np.float32), rng.normal(size=8).astype(np.float32)
     batch = Regression(x, rng.integers(0, 3, 8), target)
@@ -55,14 +66,15 @@ def test_gradient_equals_finite_differences(dueling):
         """Layer by layer, row by row."""
         blocks, total = network.views(point), 0.0
         for row, action, wanted in zip(x.astype(np.float64), batch.action, target, strict=True):
-            for i in range(2):
-                row = np.maximum(row @ blocks[f"q.{i}.kernel"] + blocks[f"q.{i}.bias"], 0)
+            for i in range(depth):
+                row = row @ blocks[f"q.{i}.kernel"] + blocks[f"q.{i}.bias"]
+                row = gelu(row) if activation == "gelu" else np.maximum(row, 0)
             if dueling:
                 value = (row[:4] @ blocks["value.kernel"] + blocks["value.bias"])[0]
                 advantage = row[4:] @ blocks["advantage.kernel"] + blocks["advantage.bias"]
                 q = value + advantage[action] - advantage.mean()
             else:
-                q = (row @ blocks["q.2.kernel"] + blocks["q.2.bias"])[action]
+                q = (row @ blocks[f"q.{depth}.kernel"] + blocks[f"q.{depth}.bias"])[action]
             error = abs(q - wanted)
             total += 0.5 * error**2 if error <= 0.5 else 0.5 * (error - 0.25)
         return total / 8

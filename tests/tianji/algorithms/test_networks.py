@@ -1,13 +1,17 @@
 """The flat networks against torch's own layers."""
 
+import json
 import subprocess
 import sys
+from functools import partial
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from safetensors import safe_open
+from safetensors.numpy import save_file
 from torch import nn
 
 from tianji.algorithms import algorithm, networks_torch
@@ -20,12 +24,18 @@ from tianji.envs import EnvDescription
 from tianji.settings import ConfigError
 
 IMAGE = (4, 42, 42)
-EVERY_KIND = [(kind, dueling) for kind in KINDS for dueling in (False, True) if not dueling or kind.endswith("-q")]
+PLAIN, DUELING, GELU = {}, {"dueling": True}, {"activation": "gelu"}
+OPTIONS = {"mlp-q": [PLAIN, DUELING, GELU, DUELING | GELU], "nature-q": [PLAIN, DUELING]}
+EVERY_KIND = [
+    pytest.param(kind, options, id="-".join([kind, *map(str, options.values())]))
+    for kind in KINDS
+    for options in OPTIONS.get(kind, [PLAIN])
+]
 
 
-def network_of(kind, dueling, actions=3):
+def network_of(kind, options=PLAIN, actions=3):
     """A small one, over images for convolutions and over vectors else, with weights of which none is zero."""
-    network = make(kind, IMAGE if "nature" in kind else 5, (6, 7), actions, dueling=dueling)
+    network = make(kind, IMAGE if "nature" in kind else 5, (6, 7), actions, **options)
     rng = np.random.default_rng(0)
     return network, (network.initialise(3) + 0.05 * rng.normal(size=network.size)).astype(np.float32)
 
@@ -138,17 +148,19 @@ def by_torch(network, tensors, x):
             top = layers_of(tensors, [*convolutions, "dense.0", "dense.1"], nn.ReLU)(x)
             return head(top, "policy"), head(top, "value")[:, 0]
     dense = "dense" if convolutions else "q"
+    gelu = not convolutions and network.activation == "gelu"
+    activation = partial(nn.GELU, approximate="tanh") if gelu else nn.ReLU
     if network.dueling:
-        trunk = layers_of(tensors, [*convolutions, f"{dense}.0"], nn.ReLU)(x)
-        value, advantage = (head(layers_of(tensors, [f"{s}.0"], nn.ReLU)(trunk), f"{s}.1") for s in ("value", "advantage"))
+        trunk = layers_of(tensors, [*convolutions, f"{dense}.0"], activation)(x)
+        value, advantage = (head(layers_of(tensors, [f"{s}.0"], activation)(trunk), f"{s}.1") for s in ("value", "advantage"))
         return value + advantage - advantage.mean(dim=1, keepdim=True), None
-    top = layers_of(tensors, [*convolutions, f"{dense}.0", f"{dense}.1"], nn.ReLU)(x)
+    top = layers_of(tensors, [*convolutions, f"{dense}.0", f"{dense}.1"], activation)(x)
     return head(top, "q" if convolutions else "q.2"), None
 
 
-@pytest.mark.parametrize(("kind", "dueling"), EVERY_KIND)
-def test_every_kind_computes_what_torchs_layers_do(kind, dueling):
-    network, flat = network_of(kind, dueling)
+@pytest.mark.parametrize(("kind", "options"), EVERY_KIND)
+def test_every_kind_computes_what_torchs_layers_do(kind, options):
+    network, flat = network_of(kind, options)
     x, blocks = inputs_of(network), network.views(flat)
     with torch.no_grad():
         scores, values = by_torch(network, network.named_tensors(flat), x)
@@ -162,9 +174,9 @@ def test_every_kind_computes_what_torchs_layers_do(kind, dueling):
             np.testing.assert_allclose(got, expected.numpy(), rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize(("kind", "dueling"), EVERY_KIND)
-def test_every_kind_survives_the_file(kind, dueling, tmp_path):
-    network, flat = network_of(kind, dueling)
+@pytest.mark.parametrize(("kind", "options"), EVERY_KIND)
+def test_every_kind_survives_the_file(kind, options, tmp_path):
+    network, flat = network_of(kind, options)
     assert np.array_equal(network.flatten(network.named_tensors(flat)), flat)
     save_policy(tmp_path / "p.safetensors", Policy(network, flat), env="x")
     policy = load_policy(tmp_path / "p.safetensors")
@@ -188,9 +200,9 @@ def test_convolutions_have_the_shapes_of_the_paper(side):
     assert network.scores(network.views(network.initialise(0)), x).shape == (2, 6)
 
 
-@pytest.mark.parametrize(("kind", "dueling"), EVERY_KIND)
-def test_initial_weights_repeat_and_begin_small(kind, dueling):
-    network, _ = network_of(kind, dueling)
+@pytest.mark.parametrize(("kind", "options"), EVERY_KIND)
+def test_initial_weights_repeat_and_begin_small(kind, options):
+    network, _ = network_of(kind, options)
     flat = network.initialise(3)
     assert np.array_equal(flat, network.initialise(3))
     assert not np.array_equal(flat, network.initialise(4))
@@ -208,7 +220,7 @@ def test_initial_weights_repeat_and_begin_small(kind, dueling):
 
 
 def test_many_images_go_through_in_pieces(monkeypatch):
-    network, flat = network_of("nature-shared", False)
+    network, flat = network_of("nature-shared")
     x = inputs_of(network, 10)
     whole = network.both(network.views(flat), x)
     monkeypatch.setattr(networks_torch, "ROWS_AT_ONCE", 4)
@@ -218,7 +230,7 @@ def test_many_images_go_through_in_pieces(monkeypatch):
 
 
 def test_parameters_are_looked_at_in_place():
-    network, flat = network_of("nature-q", False)
+    network, flat = network_of("nature-q")
     blocks, x = network.views(flat), inputs_of(network)
     before = network.scores(blocks, x)
     blocks["q.bias"] += 1
@@ -251,8 +263,52 @@ def test_dueling_is_for_action_values(kind):
 def test_settings_left_out_are_the_kinds():
     assert NetworkConfig(kind="nature-q") == NetworkConfig(kind="nature-q", hidden=(512,), activation="relu")
     assert NetworkConfig(kind="mlp-shared", hidden=()).hidden == ()
-    with pytest.raises(ValueError, match="has activation 'relu'"):
-        NetworkConfig(kind="mlp-q", activation="tanh")
+
+
+@pytest.mark.parametrize(
+    ("kind", "activation", "says"),
+    [
+        ("mlp-q", "tanh", "has activation 'relu' or 'gelu', not 'tanh'"),
+        ("nature-q", "gelu", "has activation 'relu', not 'gelu'"),
+        ("mlp-shared", "gelu", "has activation 'tanh', not 'gelu'"),
+    ],
+)
+def test_an_activation_that_a_kind_does_not_have_is_refused_in_one_line(kind, activation, says):
+    with pytest.raises(ValueError, match=says) as raised:
+        NetworkConfig(kind=kind, activation=activation)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_configurations_activation_reaches_the_network():
+    assert build(NetworkConfig(kind="mlp-q", activation="gelu"), 4, 2) == QNetwork(4, (256, 256), 2, activation="gelu")
+    assert build(NetworkConfig(kind="mlp-q"), 4, 2).activation == "relu"
+
+
+def described(path, **changes):
+    """Change keys of a policy file's description; None takes one away."""
+    with safe_open(path, framework="numpy") as file:
+        metadata, tensors = file.metadata(), {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    description = json.loads(metadata["description"]) | changes
+    description = {key: value for key, value in description.items() if value is not None}
+    save_file(tensors, path, metadata=metadata | {"description": json.dumps(description)})
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_file_that_names_no_activation_holds_its_kinds_first(kind, tmp_path):
+    network, flat = network_of(kind)
+    save_policy(tmp_path / "p.safetensors", Policy(network, flat))
+    described(tmp_path / "p.safetensors", activation=None, dueling=None)
+    assert load_policy(tmp_path / "p.safetensors").network == network
+
+
+@pytest.mark.parametrize(("kind", "activation"), [("mlp-q", "tanh"), ("mlp-q", "silu"), ("mlp-separate", "gelu")])
+def test_a_file_with_an_unknown_activation_is_refused_in_one_line(kind, activation, tmp_path):
+    network, flat = network_of(kind)
+    save_policy(tmp_path / "p.safetensors", Policy(network, flat))
+    described(tmp_path / "p.safetensors", activation=activation)
+    with pytest.raises(ConfigError, match=f"damaged policy: .*{activation}") as raised:
+        load_policy(tmp_path / "p.safetensors")
+    assert "\n" not in str(raised.value)
 
 
 def test_a_dueling_networks_values_average_to_the_states():

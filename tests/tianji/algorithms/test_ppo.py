@@ -1,6 +1,7 @@
 """PPO against slow, independent references: a Python loop for the loss, autograd for the gradient, torch for Adam."""
 
 import math
+from dataclasses import fields
 
 import numpy as np
 import pytest
@@ -19,9 +20,14 @@ from tianji.config import PPOConfig, TrainConfig
 from tianji.envs import EnvDescription
 
 CARTPOLE = EnvDescription("CartPole-v1", (4,), "<f4", 0, 2)
+COLUMNS = [field.name for field in fields(Rollouts)]
+
+
+VALUE_CLIPS = [None, 0.1, 1.0]
 
 
 def random_batch(rng, rows, features, actions, spread=0.4):
+    """With earlier values of which some are near to, and some are far from, any that a network has."""
     old = np.log(1 / actions) + spread * rng.normal(size=rows)
     return Rollouts(
         rng.normal(size=(rows, features)).astype(np.float32),
@@ -29,7 +35,18 @@ def random_batch(rng, rows, features, actions, spread=0.4):
         old.astype(np.float32),
         rng.normal(size=rows).astype(np.float32),
         rng.normal(size=rows).astype(np.float32),
+        rng.normal(size=rows).astype(np.float32),
     )
+
+
+def value_error_by_hand(value, target, old, clip):
+    """Of one row: as OpenAI Baselines' PPO2 has it, without its factor of one half."""
+    error = (value - target) ** 2
+    if clip is None:
+        return error
+    change = value - old
+    near = old + (clip if change > clip else -clip if change < -clip else change)
+    return max(error, (near - target) ** 2)
 
 
 def loss_by_hand(logits, values, batch, config):
@@ -43,21 +60,22 @@ def loss_by_hand(logits, values, batch, config):
         a = float(batch.advantage[i])
         bounded = min(max(ratio, 1 - config.clip), 1 + config.clip)
         entropy = -sum(math.exp(v) * v for v in log_p)
-        error = (float(values[i]) - float(batch.value_target[i])) ** 2
+        state = (float(column[i]) for column in (values, batch.value_target, batch.value))
+        error = value_error_by_hand(*state, config.value_clip)
         total += -min(ratio * a, bounded * a) + config.value_coefficient * error - config.entropy_coefficient * entropy
     return total / len(batch)
 
 
 @settings(max_examples=25, deadline=None)
-@given(st.integers(0, 10_000), st.integers(1, 20), st.integers(2, 5), st.floats(0, 0.1))
-def test_loss_equals_a_slow_loop(seed, rows, actions, entropy):
+@given(st.integers(0, 10_000), st.integers(1, 20), st.integers(2, 5), st.floats(0, 0.1), st.sampled_from(VALUE_CLIPS))
+def test_loss_equals_a_slow_loop(seed, rows, actions, entropy, value_clip):
     rng = np.random.default_rng(seed)
-    network, config = ActorCritic(3, (5,), actions), PPOConfig(entropy_coefficient=entropy)
+    network, config = ActorCritic(3, (5,), actions), PPOConfig(entropy_coefficient=entropy, value_clip=value_clip)
     batch = random_batch(rng, rows, 3, actions)
     flat = torch.tensor(rng.normal(size=network.size).astype(np.float32))
     logits, values = heads(network, network.views(flat), torch.tensor(batch.features))
     arrays = (batch.action, batch.log_probability, batch.advantage, batch.value_target)
-    got = loss(logits, values, *(torch.tensor(a) for a in arrays), config)
+    got = loss(logits, values, *(torch.tensor(a) for a in arrays), config, torch.tensor(batch.value))
     assert float(got) == pytest.approx(loss_by_hand(logits, values, batch, config), rel=1e-4, abs=1e-5)
 
 
@@ -70,10 +88,11 @@ def test_loss_equals_a_slow_loop(seed, rows, actions, entropy):
     st.integers(2, 6),
     st.sampled_from([0.0, 0.03]),
     st.sampled_from([ActorCritic, SharedActorCritic]),
+    st.sampled_from(VALUE_CLIPS),
 )
-def test_hand_derived_gradient_equals_autograd(seed, rows, features, hidden, actions, entropy, kind):
+def test_hand_derived_gradient_equals_autograd(seed, rows, features, hidden, actions, entropy, kind, value_clip):
     rng = np.random.default_rng(seed)
-    network, config = kind(features, tuple(hidden), actions), PPOConfig(entropy_coefficient=entropy)
+    network, config = kind(features, tuple(hidden), actions), PPOConfig(entropy_coefficient=entropy, value_clip=value_clip)
     flat = rng.normal(size=network.size).astype(np.float32)
     batch = random_batch(rng, rows, features, actions)
     ours = NumpyKernel(network, config, flat).gradient(batch)
@@ -81,9 +100,33 @@ def test_hand_derived_gradient_equals_autograd(seed, rows, features, hidden, act
     np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=2e-5 * max(1.0, float(np.abs(theirs).max())))
 
 
+@pytest.mark.parametrize(
+    ("value", "slope"),
+    [
+        (0.15, 2 * (0.15 - 1.0)),  # Within the range, on the way to the target.
+        (-0.15, 2 * (-0.15 - 1.0)),  # Within the range, away from the target.
+        (0.5, 0.0),  # Beyond the range, on the way: the clipped value is further off, and stays where it is.
+        (1.5, 0.0),  # Past the target, but the clipped value is further off yet.
+        (2.5, 2 * (2.5 - 1.0)),  # Past the target by more than the clipped value is short of it.
+        (-0.5, 2 * (-0.5 - 1.0)),  # Beyond the range, away from the target.
+    ],
+)
+@pytest.mark.parametrize("kind", [NumpyKernel, TorchKernel])
+def test_a_clipped_value_error_has_the_slope_of_its_larger_branch(kind, value, slope):
+    """One row, whose value was 0 and is to be 1; the bias of the value's head moves the value and nothing else."""
+    network, config = ActorCritic(2, (), 2), PPOConfig(value_clip=0.2, value_coefficient=1.0)
+    flat = np.zeros(network.size, np.float32)
+    network.views(flat)["value.bias"][:] = value
+    ones, zeros = np.ones(1, np.float32), np.zeros(1, np.float32)
+    batch = Rollouts(np.zeros((1, 2), np.float32), np.array([1]), zeros - 0.69, zeros, value_target=ones, value=zeros)
+    gradient = np.asarray(kind(network, config, flat).gradient(batch))
+    assert network.views(gradient)["value.bias"][0] == pytest.approx(slope, rel=1e-6)
+
+
 @pytest.mark.parametrize("kind", [ActorCritic, SharedActorCritic])
-def test_gradient_equals_finite_differences(kind):
-    rng, config = np.random.default_rng(5), PPOConfig(entropy_coefficient=0.1)
+@pytest.mark.parametrize("value_clip", [None, 0.5])
+def test_gradient_equals_finite_differences(kind, value_clip):
+    rng, config = np.random.default_rng(5), PPOConfig(entropy_coefficient=0.1, value_clip=value_clip)
     network, batch = kind(3, (5, 4), 3), random_batch(rng, 8, 3, 3)
     flat = rng.normal(size=network.size)
 
@@ -174,9 +217,9 @@ def test_who_assesses_a_chunk_makes_no_difference(steps):
     for part in parts:
         batch = assess([part], ppo.kernel.values, CARTPOLE, ppo.config)
         shape = part["action"].shape
-        part |= {"advantage": batch.advantage.reshape(shape), "value_target": batch.value_target.reshape(shape)}
+        part |= {"advantage": batch.advantage.reshape(shape), "value": batch.value.reshape(shape)}
     collated = collate(parts, CARTPOLE)
-    for name in ("features", "action", "log_probability", "advantage", "value_target"):
+    for name in COLUMNS:
         assert np.array_equal(getattr(collated, name), getattr(whole, name)), name
 
 
@@ -210,6 +253,36 @@ def test_every_row_is_used_once_an_epoch():
         assert sorted(np.concatenate(parts[4 * epoch : 4 * epoch + 4])) == list(range(rows))
 
 
+def test_the_earlier_values_go_with_their_rows_and_only_where_they_are_used():
+    rows = 32
+    batch = Rollouts(np.zeros((rows, 4), np.float32), np.arange(rows), *np.zeros((3, rows), np.float32), np.arange(rows))
+    for size in (10, rows):
+        used = make_ppo(minibatch_size=size, epochs=2, value_clip=0.2)
+        assert all(np.array_equal(part.value, part.action) for part in used.minibatches(batch))
+        assert all(part.value is None for part in make_ppo(minibatch_size=size, epochs=2).minibatches(batch))
+
+
+@pytest.mark.parametrize("stale", [False, True])
+def test_values_are_those_of_the_weights_as_they_stood_before_the_round(stale):
+    ppo = make_ppo(value_clip=0.2)
+    chunk = make_chunk(np.random.default_rng(5), 16, 8)
+    batch = assess_stale([chunk], ppo.kernel.both, CARTPOLE, ppo.config) if stale else ppo.prepare([chunk])
+    expected = ppo.kernel.values(chunk["observation"][:-1].reshape(-1, 4))
+    np.testing.assert_allclose(batch.value, expected, rtol=1e-6, atol=1e-6)
+
+
+def test_clipping_bounds_how_far_values_follow_their_targets():
+    """With a clip that is tiny beside the targets, epochs of steps hardly move a value; without one they do."""
+    chunk, moved = make_chunk(np.random.default_rng(5), 16, 8) | {"reward": np.full((16, 8), 50, np.float32)}, {}
+    features = chunk["observation"][:-1].reshape(-1, 4)
+    for value_clip in (None, 1e-3):
+        ppo = make_ppo(minibatch_size=32, epochs=10, learning_rate=1e-2, value_clip=value_clip, max_grad_norm=1e9)
+        before = ppo.kernel.values(features)
+        ppo.update([chunk], 0)
+        moved[value_clip] = np.abs(ppo.kernel.values(features) - before).mean()
+    assert moved[1e-3] < 0.2 * moved[None]
+
+
 def test_normalised_advantages_have_mean_zero_and_deviation_one():
     batch = normalise(random_batch(np.random.default_rng(0), 64, 2, 2))
     assert batch.advantage.mean() == pytest.approx(0, abs=1e-6)
@@ -235,7 +308,7 @@ def test_without_lag_the_correction_is_the_strict_batch():
     ppo = make_ppo()
     chunk = played(ppo, make_chunk(np.random.default_rng(5), 16, 8))
     strict, relaxed = ppo.prepare([chunk]), assess_stale([chunk], ppo.kernel.both, CARTPOLE, ppo.config)
-    for name in ("features", "action", "log_probability", "advantage", "value_target"):
+    for name in COLUMNS:
         np.testing.assert_allclose(getattr(relaxed, name), getattr(strict, name), rtol=1e-5, atol=1e-5)
 
 

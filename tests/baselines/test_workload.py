@@ -1,0 +1,39 @@
+"""What a workload says about itself."""
+
+import msgspec
+import pytest
+
+from baselines import system
+from baselines.workload import Workload
+from suites import catalogue
+
+
+def changed(name, table, **changes):
+    """A workload of the catalogue but for some keys of a table."""
+    data = msgspec.to_builtins(catalogue.load(name))
+    data[table] |= changes
+    return msgspec.convert(data, Workload)
+
+
+@pytest.mark.parametrize("name", ["cartpole-ppo-zoo", "cartpole-dqn-zoo"])
+def test_what_every_system_trains_is_certified(name):
+    assert catalogue.load(name).certified
+
+
+@pytest.mark.parametrize(
+    ("name", "table", "changes", "says"),
+    [
+        ("cartpole-dqn-zoo", "network", {"activation": "gelu"}, "networks of kind mlp-q with GELU are not"),
+        ("cartpole-dqn-zoo", "network", {"dueling": True}, "networks of kind mlp-q with dueling streams are not"),
+        ("cartpole-dqn-zoo", "network", {"dueling": True, "activation": "gelu"}, "mlp-q with dueling streams and GELU are not"),
+        ("cartpole-dqn-zoo", "dqn", {"double": True}, "double Q-learning"),
+        ("cartpole-ppo-zoo", "ppo", {"value_clip": 0.2}, "clipped value error"),
+        ("cartpole-ppo-zoo", "network", {"kind": "mlp-shared"}, "networks of kind mlp-shared are not"),
+    ],
+)
+def test_what_other_programs_are_not_translated_to_is_named(name, table, changes, says):
+    workload = changed(name, table, **changes)
+    assert not workload.certified
+    for other in ("sb3", "rllib"):
+        assert says in system.get(other).unable(workload)
+    assert system.get("xingtian").unable(workload) is None
