@@ -5,9 +5,9 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
+from pathlib import Path
 
 PR_SET_PDEATHSIG = 1
-PR_SET_NAME = 15
 PR_SET_CHILD_SUBREAPER = 36
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -20,8 +20,11 @@ def _prctl(option: int, argument: int | bytes) -> None:
 
 
 def name_process(name: str) -> None:
-    """Name this process as `top` and `ps -o comm` show it; Linux keeps 15 characters."""
-    _prctl(PR_SET_NAME, name.encode()[:15])
+    """Name this process as `top` and `ps -o comm` show it; Linux keeps 15 characters.
+
+    Not `prctl`, which names a thread: the caller need not be the first one.
+    """
+    Path("/proc/self/comm").write_bytes(name.encode()[:15])
 
 
 def die_with_parent(parent: int) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import shutil
+import socket
 import sys
 import tempfile
 import threading
@@ -38,6 +39,7 @@ from tianji.worlds.real import Assignment, perform
 
 PLACING_LIMIT_S = 60.0
 """How long the cluster may take to reserve what a run needs."""
+KNOCK_S = 5.0
 PARTING_S = 5.0
 """How long a process that has reported may take to leave."""
 ONE_THREAD = {"env_vars": {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}}
@@ -87,7 +89,7 @@ class RayCrew(Crew):
 
     def __init__(self, group: Any, placement: Placement) -> None:
         self._group, self._placement = group, placement
-        self._actors: dict[str, Any] = {}
+        self.actors: dict[str, Any] = {}
         self._playing: set[str] = set()
         self._lock = threading.Lock()
         self._gone: list[tuple[str, str, bool]] = []
@@ -107,16 +109,16 @@ class RayCrew(Crew):
                 self._group, placement_group_bundle_index=self._placement.of[spec.name]
             ),
         }
-        if spec.name in self._actors:
+        if spec.name in self.actors:
             # Its CPUs are its successor's.
-            ray.kill(self._actors[spec.name])
-        self._actors[spec.name] = actor = ray.remote(RoleProcess).options(**options).remote()
+            ray.kill(self.actors[spec.name])
+        self.actors[spec.name] = actor = ray.remote(RoleProcess).options(**options).remote()
         return actor
 
     def play(self, spec: RoleSpec, assignment: Assignment) -> None:
         """Let the process of this role begin."""
         self._playing.add(spec.name)
-        future = self._actors[spec.name].play.remote(msgspec.json.encode(assignment)).future()
+        future = self.actors[spec.name].play.remote(msgspec.json.encode(assignment)).future()
         future.add_done_callback(lambda done: self._ended(spec.name, done))
 
     def _ended(self, name: str, future: Any) -> None:
@@ -141,7 +143,7 @@ class RayCrew(Crew):
         return gone
 
     def kill(self, name: str) -> None:
-        ray.kill(self._actors[name])
+        ray.kill(self.actors[name])
 
     def end(self, orderly: Collection[str]) -> None:
         poller = zmq.Poller()
@@ -151,7 +153,7 @@ class RayCrew(Crew):
         with self._lock:
             os.close(self._bell)
             self._bell = -1
-        for actor in self._actors.values():
+        for actor in self.actors.values():
             ray.kill(actor)
 
 
@@ -176,8 +178,9 @@ def launch(job: Job, listener: Listener, store: Store | None, stop_seconds: floa
         supervisor = Supervisor(control, crew, frozenset(role.name for role in roles), listener)
         stack.callback(supervisor.end)
         where = {role.name: nodes[placement.of[role.name]] for role in roles}
-        actors = {role.name: crew.create(role) for role in roles}
-        folders = stack.enter_context(workspaces(where, actors))
+        for role in roles:
+            crew.create(role)
+        folders = stack.enter_context(workspaces(where, crew.actors))
         topology = Topology(roles, addresses(roles, where, folders))
         told = None if keys is None else (keys.public.decode(), keys.secret.decode())
 
@@ -208,8 +211,9 @@ def connected(config: TrainConfig) -> Iterator[None]:
         yield
         return
     try:
+        _knock(config.ray_address)
         ray.init(address=config.ray_address, log_to_driver=True, logging_level=logging.ERROR)
-    except (ConnectionError, ValueError, RuntimeError) as error:
+    except (OSError, ValueError, RuntimeError) as error:
         text = " ".join(str(error).split())[:200]
         raise ConfigError(
             f"launcher ray: no cluster at {config.ray_address!r} ({text}); start one (`ray start --head`) or say where it is"
@@ -218,6 +222,13 @@ def connected(config: TrainConfig) -> Iterator[None]:
         yield
     finally:
         ray.shutdown()
+
+
+def _knock(where: str) -> None:
+    """See whether anybody is at HOST:PORT: Ray itself would ask for minutes; `OSError` or `ValueError` when nobody is."""
+    if where != "auto":
+        host, _, port = where.rpartition(":")
+        socket.create_connection((host, int(port)), timeout=KNOCK_S).close()
 
 
 @contextmanager
@@ -255,21 +266,28 @@ def control_socket(host: str, keys: Keys | None) -> Iterator[tuple[zmq.Socket[by
 
 @contextmanager
 def workspaces(where: dict[str, str], actors: dict[str, Any]) -> Iterator[dict[str, str]]:
-    """A private folder on each node that holds two roles or more."""
-    first: dict[str, Any] = {}
+    """A private folder on each node that holds two roles or more; made and removed by processes that are there anyway."""
+    on: dict[str, list[str]] = {}
     for name, node in where.items():
-        if list(where.values()).count(node) > 1:
-            first.setdefault(node, actors[name])
-    folders = dict(zip(first, ray.get([actor.workspace.remote() for actor in first.values()]), strict=True))
+        on.setdefault(node, []).append(name)
+    shared = {node: names for node, names in on.items() if len(names) > 1}
+    made = ray.get([actors[names[0]].workspace.remote() for names in shared.values()])
+    folders: dict[str, str] = dict(zip(shared, made, strict=True))
     try:
         yield folders
     finally:
         for node, folder in folders.items():
-            try:
-                ray.get(first[node].leave.remote(folder), timeout=PARTING_S)
-            except ray.exceptions.RayError as error:
-                # Its process died: what is left is a folder with sockets that nobody listens to.
-                print(f"tianji: {folder} is left behind on node {node}: {type(error).__name__}", file=sys.stderr)
+            if not any(_left(actors[name], folder) for name in shared[node]):
+                print(f"tianji: {folder} is left behind on node {node}: its processes are gone", file=sys.stderr)
+
+
+def _left(actor: Any, folder: str) -> bool:
+    """Have a process remove a folder of its node, if it still can."""
+    try:
+        ray.get(actor.leave.remote(folder), timeout=PARTING_S)
+    except ray.exceptions.RayError:
+        return False
+    return True
 
 
 def addresses(roles: Collection[RoleSpec], where: dict[str, str], folders: dict[str, str]) -> dict[str, str]:

@@ -1,0 +1,80 @@
+"""Trains on a Ray cluster of two nodes of its own, and prints what came of it as JSON; killed is who `argv` names.
+
+A process for itself: Ray leaves connections open in whatever process it was used in.
+"""
+
+import json
+import os
+import signal
+import sys
+
+import psutil
+import ray
+from ray.cluster_utils import Cluster
+
+from tianji.config import PPOConfig, TrainConfig
+from tianji.messages import Bound, Saved, Snapshot
+from tianji.train import train
+
+SMALL = {
+    "env": "CartPole-v1",
+    "ppo": PPOConfig(rollout_steps=16, minibatch_size=32, epochs=2, learning_rate=1e-3, learning_rate_schedule="linear"),
+    "actors": 2,
+    "envs_per_actor": 4,
+    "stop_steps": 2048,
+    "snapshot_every_steps": 512,
+}
+
+
+def of_mine(name):
+    """Role processes of this name that descend from this process."""
+    return [child for child in psutil.Process().children(recursive=True) if child.name() == f"tj-{name}"[:15]]
+
+
+def kill(name):
+    found = of_mine(name)
+    for process in found:
+        os.kill(process.pid, signal.SIGKILL)
+    return bool(found)
+
+
+def main(folder):
+    bound, victims, killed = {}, ["actor g0.a1", "buffer g0"], []
+
+    def watch(message):
+        if isinstance(message, Bound):
+            bound.update(message.addresses)
+        if isinstance(message, Snapshot) and message.steps >= 8_000 and victims and kill(victims[0]):
+            victims.pop(0)
+
+    def kill_the_learner(message):
+        if isinstance(message, Saved) and message.steps < 60_000 and not killed and kill("learner g0"):
+            killed.append(message.steps)
+
+    nodes = Cluster(initialize_head=True, head_node_args={"num_cpus": 2, "temp_dir": folder, "include_dashboard": False})
+    try:
+        nodes.add_node(num_cpus=2)
+        nodes.wait_for_nodes()
+        there = {**SMALL, "launcher": "ray", "ray_address": nodes.address, "placement": "SPREAD"}
+        alike = train(TrainConfig(**there), watch)
+        survived = train(TrainConfig(**{**there, "stop_steps": 60_032}), watch)
+        resumed = train(
+            TrainConfig(**{**there, "stop_steps": 100_096, "checkpoint_seconds": 0.5}), kill_the_learner, out=f"{folder}/run"
+        )
+        left = [name for name in ("learner g0", "buffer g0", "actor g0.a0", "actor g0.a1") if of_mine(name)]
+    finally:
+        ray.shutdown()
+        nodes.shutdown()
+    result = {
+        "addresses": bound,
+        "weights": alike.weights.tolist(),
+        "survived": [survived.outcome, survived.steps, [r.role for r in survived.restarts]],
+        "killed": killed,
+        "resumed": [resumed.outcome, resumed.steps, [r.role for r in resumed.restarts]],
+        "left": left,
+    }
+    print("\n" + json.dumps(result))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,62 @@
+"""Roles on a Ray cluster of two nodes: the same run as on one host, and the same care for what dies."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import on_a_cluster
+import pytest
+from commands import processes_told, refusal
+
+from tianji.__main__ import main
+from tianji.cli import run
+from tianji.launch.ray import Placement
+from tianji.topology import lay_out
+from tianji.train import train
+
+
+@pytest.mark.timeout(300)
+def test_two_nodes_train_what_one_host_trains_and_survive_what_dies(small, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("ray")
+    (folder / "ray").mkdir()  # Where Ray writes its address.
+    helpers = str(Path(on_a_cluster.__file__).parent)
+    done = subprocess.run(
+        [sys.executable, on_a_cluster.__file__, str(folder)],
+        capture_output=True,
+        text=True,
+        timeout=250,
+        env={**os.environ, "PYTHONPATH": helpers, "TMPDIR": str(folder)},
+    )
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout.splitlines()[-1])
+    # Between nodes ports, on one node shared memory; and not a bit of difference to one host.
+    assert told["addresses"]["chunks0"].startswith("tcp://")
+    assert told["addresses"]["batches0"].startswith("shm://")
+    assert np.array_equal(np.array(told["weights"], np.float32), train(small()).weights)
+    assert told["survived"] == ["steps", 60_032, ["actor g0.a1", "buffer g0"]]
+    assert told["killed"]
+    outcome, steps, restarts = told["resumed"]
+    assert (outcome, restarts) == ("steps", [""])
+    assert 100_096 - 128 < steps <= 100_096
+    assert told["left"] == []
+    assert not processes_told(str(folder))
+
+
+def test_groups_and_processes_are_placed_where_they_have_cpus(small):
+    one, two = small(actors=3), small(groups=2, device="cuda")
+    placed = Placement.of_run(one, lay_out(one))
+    assert placed.bundles == [{"CPU": 1.0}] * 4
+    assert placed.of == {"learner g0": 0, "buffer g0": 0, "actor g0.a0": 1, "actor g0.a1": 2, "actor g0.a2": 3}
+    placed = Placement.of_run(two, lay_out(two))
+    assert placed.bundles == [{"CPU": 3.0, "GPU": 1.0}] * 2
+    second = {name for name, bundle in placed.of.items() if bundle == 1}
+    assert second == {"learner g1", "buffer g1", "actor g1.a0", "actor g1.a1"}
+    assert placed.of["root"] == 0
+
+
+def test_no_cluster_is_one_line(capsys):
+    arguments = ["train", "--env", "CartPole-v1", "--launcher", "ray", "--ray-address", "127.0.0.1:1", "--quiet"]
+    assert "no cluster at '127.0.0.1:1'" in refusal(capsys, run, "tianji", main, arguments)
