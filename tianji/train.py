@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import time
 from collections import Counter, deque
 from collections.abc import Callable
@@ -208,7 +209,7 @@ def check(config: TrainConfig) -> EnvDescription:
     Raises
     ------
     ConfigError
-        for an environment that cannot be trained on, a network that cannot see it, or a device that is not there.
+        for an environment that cannot be trained on, a network that cannot see it, or a device or launcher that is not there.
     """
     description = describe(config.env, config.atari)
     parameters(config, description)
@@ -217,6 +218,8 @@ def check(config: TrainConfig) -> EnvDescription:
 
         if not torch.cuda.is_available():
             raise ConfigError("device cuda: torch finds no CUDA device here; use --device cpu")
+    if config.launcher == "ray" and importlib.util.find_spec("ray") is None:
+        raise ConfigError("launcher ray: Ray is not installed; pip install 'tianji-bench[ray]' brings it")
     return description
 
 
