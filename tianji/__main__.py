@@ -30,7 +30,11 @@ def parser() -> OneLineParser:
     top.add_argument("--version", action="version", version=f"tianji {__version__}")
     commands = top.add_subparsers(dest="command", required=True, metavar="train|evaluate|keys")
     train = commands.add_parser("train", help="train a policy")
-    train.add_argument("--env", metavar="ID", help="a registered Gymnasium environment with Discrete actions")
+    train.add_argument(
+        "--env",
+        metavar="ID",
+        help="a Gymnasium environment with Discrete actions: a registered id, or MODULE:CLASS of your own",
+    )
     train.add_argument("--algo", metavar="NAME", help=f"one of: {', '.join(ALGORITHMS)}")
     train.add_argument("--config", type=Path, metavar="FILE.toml", help="settings, as in docs/architecture.md")
     train.add_argument(
@@ -48,7 +52,7 @@ def parser() -> OneLineParser:
     train.add_argument("--out", type=Path, metavar="DIR", help="a new folder for policy.safetensors and result.json")
     evaluate = commands.add_parser("evaluate", help="play a policy greedily")
     evaluate.add_argument("policy", type=Path, metavar="FILE.safetensors")
-    evaluate.add_argument("--env", required=True, metavar="ID")
+    evaluate.add_argument("--env", required=True, metavar="ID", help="as for train")
     evaluate.add_argument("--episodes", type=int, default=20, metavar="N")
     evaluate.add_argument("--seed", type=int, default=0, metavar="S", help="of the first episode; the others count up from it")
     keys = commands.add_parser("keys", help="make the key file that encrypts a run between hosts")
@@ -65,7 +69,9 @@ def settings(options: Any) -> TrainConfig:
     for assignment in options.set:
         assign(data, assignment)
     if "env" not in data:
-        raise ConfigError("train: --env is missing; name a Gymnasium environment, for instance CartPole-v1")
+        raise ConfigError(
+            "train: --env is missing; name a Gymnasium environment, for instance CartPole-v1, or your own as module:Class"
+        )
     algo = data.get("algo", "ppo")
     if algo == "dqn":
         data.setdefault("actors", 1)

@@ -160,6 +160,7 @@ class TrainConfig(Settings):
     """One training run of TianJi, complete."""
 
     env: str
+    """An id that is registered with Gymnasium, or `module:name` of an environment of one's own (`tianji.envs.make`)."""
     algo: Literal["ppo", "dqn", "impala"] = "ppo"
     seed: Count = 0
     groups: Positive = 1

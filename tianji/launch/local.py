@@ -70,6 +70,7 @@ def run(
                 topology=topology,
                 control_uri=f"{base_uri}/control",
                 parent=os.getpid(),
+                import_path=tuple(map(str, sys.path)),
             )
             supervisor.spawn(spec.name, ["tianji.worlds.real", f"tj-{spec.name}"], msgspec.json.encode(assignment))
         supervisor.supervise(config.stop_seconds)

@@ -34,12 +34,15 @@ class Assignment(Struct, frozen=True):
     topology: Topology
     control_uri: str
     parent: int
+    import_path: tuple[str, ...]
+    """Where the launcher finds modules, and with them a user's own environment and network."""
 
 
 def main() -> int:
     """Run the role that standard input assigns; exit status 1 when it failed (it has told the launcher why)."""
     assignment = msgspec.json.decode(sys.stdin.buffer.read(), type=Assignment)
     name = assignment.spec.name
+    sys.path[:] = assignment.import_path
     die_with_parent(assignment.parent)
     # Ctrl-C reaches the whole process group; the launcher alone decides what follows.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
