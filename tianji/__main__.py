@@ -53,6 +53,9 @@ def parser() -> OneLineParser:
     evaluate = commands.add_parser("evaluate", help="play a policy greedily")
     evaluate.add_argument("policy", type=Path, metavar="FILE.safetensors")
     evaluate.add_argument("--env", required=True, metavar="ID", help="as for train")
+    evaluate.add_argument(
+        "--network", metavar="MODULE:FUNCTION", help="what made the policy's network, if it was trained with network.factory"
+    )
     evaluate.add_argument("--episodes", type=int, default=20, metavar="N")
     evaluate.add_argument("--seed", type=int, default=0, metavar="S", help="of the first episode; the others count up from it")
     keys = commands.add_parser("keys", help="make the key file that encrypts a run between hosts")
@@ -154,7 +157,7 @@ def evaluate(options: Any) -> int:
 
     if options.episodes < 1:
         raise ConfigError(f"--episodes {options.episodes}: at least 1 is needed")
-    policy = load_policy(options.policy)
+    policy = load_policy(options.policy, options.network)
     player = Player(options.env, options.episodes, games_of(policy))
     try:
         seen = (player.describe.features, player.describe.actions)

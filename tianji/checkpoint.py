@@ -11,8 +11,11 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from tianji.algorithms import networks
-from tianji.algorithms.networks import KINDS, ActionValueNetwork, FlatNetwork, Vector
+from tianji.algorithms.networks import KINDS, FlatNetwork, Vector
 from tianji.settings import ConfigError
+
+FACTORY = "factory"
+"""The kind of a network that a user's factory made."""
 
 
 @dataclass(frozen=True)
@@ -30,46 +33,64 @@ class Policy:
 def save_policy(path: Path, policy: Policy, **metadata: str) -> None:
     """Write a policy; `metadata` is kept as text."""
     network = policy.network
-    description = {
-        "features": network.features,
-        "hidden": network.hidden,
-        "actions": network.actions,
-        "dueling": isinstance(network, ActionValueNetwork) and network.dueling,
-    }
     save_file(
         # Where a tensor is not contiguous, safetensors writes what lies between its elements.
         {name: np.ascontiguousarray(tensor) for name, tensor in network.named_tensors(policy.weights).items()},
         path,
-        metadata={"network": network.name, "description": json.dumps(description), **metadata},
+        metadata={"network": network.name, "description": json.dumps(network.description()), **metadata},
     )
 
 
-def load_policy(path: Path) -> Policy:
+def load_policy(path: Path, factory: str | None = None) -> Policy:
     """Read a policy.
+
+    Parameters
+    ----------
+    factory
+        `module:function` that makes its network, where that is of no kind known here. The file says what made it, but what
+        is imported is for its reader alone to say.
 
     Raises
     ------
     ConfigError
-        when the file is not a policy of a network that this version knows.
+        when the file is not a policy of a network that this version knows, or that the factory makes.
     """
-    try:
-        with safe_open(path, framework="numpy") as file:
-            metadata = file.metadata() or {}
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
-    except FileNotFoundError:
-        raise ConfigError(f"{path}: no such file") from None
-    except (SafetensorError, OSError) as error:
-        raise ConfigError(f"{path}: not a safetensors file: {error}") from None
+    metadata, tensors = _read(path)
     kind = metadata.get("network", "")
-    if kind not in KINDS:
-        raise ConfigError(f"{path}: holds network {metadata.get('network')!r}; known: {', '.join(KINDS)}")
+    if kind not in (*KINDS, FACTORY):
+        raise ConfigError(f"{path}: holds network {metadata.get('network')!r}; known: {', '.join((*KINDS, FACTORY))}")
+    if kind != FACTORY and factory is not None:
+        raise ConfigError(f"{path}: holds network {kind}, which no factory makes; leave {factory} out")
     try:
         description = json.loads(metadata["description"])
         seen = description["features"]
         features = tuple(map(int, seen)) if isinstance(seen, list) else int(seen)
         hidden, actions = tuple(map(int, description["hidden"])), int(description["actions"])
-        # Files of versions before dueling networks do not say that theirs is none.
-        network = networks.make(kind, features, hidden, actions, dueling=bool(description.get("dueling", False)))
-        return Policy(network, network.flatten(tensors))
+        if kind != FACTORY:
+            # Files of versions before dueling networks do not say that theirs is none.
+            network = networks.make(kind, features, hidden, actions, dueling=bool(description.get("dueling", False)))
+            return Policy(network, network.flatten(tensors))
+        made_by = str(description["factory"])
     except (AttributeError, KeyError, TypeError, ValueError, ConfigError) as error:
         raise ConfigError(f"{path}: damaged policy: {error}") from None
+    if factory is None:
+        raise ConfigError(
+            f"{path}: its network was made by {made_by!r}, and a file does not decide what is run here; name what makes it: "
+            "evaluate --network MODULE:FUNCTION, or load_policy(path, factory=...)"
+        )
+    network = networks.from_factory(factory, features, actions)
+    try:
+        return Policy(network, network.flatten(tensors))
+    except ValueError as error:
+        raise ConfigError(f"{path}: was made by {made_by!r}, and {factory} makes another network: {error}") from None
+
+
+def _read(path: Path) -> tuple[dict[str, str], dict[str, np.ndarray]]:
+    """What is written beside the tensors, and these."""
+    try:
+        with safe_open(path, framework="numpy") as file:
+            return file.metadata() or {}, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
+    except FileNotFoundError:
+        raise ConfigError(f"{path}: no such file") from None
+    except (SafetensorError, OSError) as error:
+        raise ConfigError(f"{path}: not a safetensors file: {error}") from None

@@ -10,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-from tianji.algorithms import networks
+from tianji.algorithms import kernels, networks
 from tianji.algorithms.networks import Vector
 from tianji.checkpoint import Policy
 from tianji.config import TrainConfig
@@ -18,7 +18,6 @@ from tianji.envs import EnvDescription, describe
 from tianji.launch import local
 from tianji.messages import Done, Episodes, FromRole, Report, Snapshot, Started
 from tianji.settings import ConfigError
-from tianji.topology import parameters
 from tianji.worlds import lockstep
 
 WINDOW = 100
@@ -109,15 +108,16 @@ class _Watch:
 
 
 def check(config: TrainConfig) -> EnvDescription:
-    """Make the environment once and see whether this can be trained here.
+    """Make the environment and the network once and see whether this can be trained here.
 
     Raises
     ------
     ConfigError
-        for an environment that cannot be trained on, a network that cannot see it, or a device that is not there.
+        for an environment that cannot be trained on, a network that cannot see it or that the algorithm or the kernel is not
+        for, or a device that is not there.
     """
     description = describe(config.env, config.atari)
-    parameters(config, description)
+    kernels.check(config, networks.build(config.network, description.features, description.actions))
     if config.device == "cuda":
         import torch
 

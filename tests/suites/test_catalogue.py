@@ -31,6 +31,7 @@ def test_cartpole_ppo_zoo_says_what_the_design_fixes():
         (("budget_steps = 1024", "budget_steps = 64"), "less than one round"),
         (('id = "cartpole-ppo-tiny"', 'id = "cartpole-ppo-other"'), "must be named"),
         (('id = "cartpole-ppo-tiny"', "id = "), "not a TOML file"),
+        (("hidden = [16, 16]", 'factory = "my_module:make"'), "a kind that every system knows"),
     ],
 )
 def test_a_wrong_key_or_value_is_named(tiny, change, says):

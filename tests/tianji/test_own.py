@@ -26,12 +26,27 @@ class Corridor(gym.Env):
         self.steps += 1
         return self.at, float(self.at == 5) - 0.1, self.at == 5, self.steps == 30, {}
 """
+NETWORK = """
+from torch import nn
+
+
+class Small(nn.Module):
+    def __init__(self, features, actions):
+        super().__init__()
+        self.body = nn.Sequential(nn.Linear(features, 32), nn.LayerNorm(32), nn.Tanh())
+        self.policy, self.value = nn.Linear(32, actions), nn.Linear(32, 1)
+
+    def forward(self, x):
+        top = self.body(x)
+        return self.policy(top), self.value(top)
+"""
 SHORT = ["--actors", "2", "--envs-per-actor", "2", "--stop-steps", "2048", "--set", "ppo.rollout_steps=32"]
 
 
 @pytest.fixture
 def folder(tmp_path):
     (tmp_path / "my_envs.py").write_text(CORRIDOR)
+    (tmp_path / "my_networks.py").write_text(NETWORK)
     return tmp_path
 
 
@@ -70,3 +85,12 @@ def test_processes_find_what_lies_beside_a_script_that_is_run_from_elsewhere(fol
         "print(train(config).steps)\n"
     )
     assert run_in(tmp_path_factory.mktemp("elsewhere"), str(folder / "script.py")).strip() == "512"
+
+
+def test_a_network_of_ones_own_is_trained_in_processes_of_its_own_and_evaluated(folder):
+    network = ["--set", "network.factory=my_networks:Small"]
+    run_in(folder, "-m", "tianji", "train", "--env", "my_envs:Corridor", *network, "--out", "run", *SHORT)
+    assert json.loads((folder / "run" / "result.json").read_text())["config"]["network"]["factory"] == "my_networks:Small"
+    policy = ["run/policy.safetensors", "--env", "my_envs:Corridor", "--episodes", "4"]
+    said = run_in(folder, "-m", "tianji", "evaluate", *policy, "--network", "my_networks:Small")
+    assert 0.5 <= float(said.split()[2]) <= 0.7

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import cached_property
 
 from tianji.balance import Balance
 from tianji.channel.registry import Network
@@ -48,7 +49,11 @@ class Assembler:
         self.tell, self.pace, self.trace = tell, pace, trace
         self.clock = time.monotonic_ns
         self.edge = chunk_edge(config, describe)
-        self.parameters = parameters(config, describe)
+
+    @cached_property
+    def parameters(self) -> int:
+        """Length of the vector of weights: a buffer, which has none, need not make a user's network to know it."""
+        return parameters(self.config, self.describe)
 
     def build(self, spec: RoleSpec) -> Host:
         """One role's host."""
