@@ -154,7 +154,8 @@ def _made(factory: str, features: Features, actions: int, seed: int) -> nn.Modul
         module = references.call(found, where, features, actions)
     if not isinstance(module, nn.Module):
         raise ConfigError(f"{where}: it returns an object of type {type(module).__name__}, and no torch.nn.Module")
-    return module.eval()
+    module.eval()
+    return module
 
 
 def _check_parameters(module: nn.Module, where: str) -> None:

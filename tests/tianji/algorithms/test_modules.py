@@ -261,6 +261,15 @@ def test_two_sets_of_parameters_do_not_get_mixed_up(made):
     assert np.array_equal(network.scores(one, x), first)
 
 
+def test_buffers_follow_the_parameters_to_their_device(made):
+    """The meta device stands for any that is not the CPU: an operation on tensors of both raises."""
+    network, flat, _ = made("Pair")
+    blocks = {name: torch.tensor(block, device="meta") for name, block in network.views(flat).items()}
+    for output in network.heads(blocks, torch.zeros(6, 5, device="meta")):
+        assert output.device.type == "meta"
+    assert network.module.shift.device.type == "cpu"
+
+
 @pytest.mark.parametrize("algo", ["ppo", "impala"])
 def test_images_are_trained_on(own, algo):
     own(MODULES)
