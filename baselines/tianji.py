@@ -12,7 +12,7 @@ from baselines.system import Recorder, System, Task
 from baselines.workload import Workload
 from tianji.config import DQNConfig, IMPALAConfig, PPOConfig, TrainConfig
 from tianji.messages import Episodes, FromRole, Report, Snapshot, Started
-from tianji.train import train
+from tianji.training import train
 
 if TYPE_CHECKING:
     from baselines.certificate import Evidence, Frozen

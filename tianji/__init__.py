@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tianji.config import TrainConfig
-    from tianji.train import Result, train
+    from tianji.training import Result, train
 
 __version__ = "0.1.0"
 __all__ = ["Result", "TrainConfig", "__version__", "train"]
 
-_HOMES = {"Result": "tianji.train", "TrainConfig": "tianji.config", "train": "tianji.train"}
+_HOMES = {"Result": "tianji.training", "TrainConfig": "tianji.config", "train": "tianji.training"}
 
 
 def __getattr__(name: str) -> Any:

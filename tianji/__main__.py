@@ -95,8 +95,8 @@ def train(options: Any) -> int:
     """Train, and say in seconds and steps how it went."""
     from tianji.checkpoint import save_policy
     from tianji.launch.local import RoleFailed
-    from tianji.train import check
-    from tianji.train import train as run_training
+    from tianji.training import check
+    from tianji.training import train as run_training
 
     config = settings(options)
     out = _new_folder(options.out)

@@ -80,7 +80,7 @@ def test_the_command_finds_it_where_the_user_stands(folder):
 
 def test_processes_find_what_lies_beside_a_script_that_is_run_from_elsewhere(folder, tmp_path_factory):
     (folder / "script.py").write_text(
-        "from tianji.config import PPOConfig, TrainConfig\nfrom tianji.train import train\n"
+        "from tianji.config import PPOConfig, TrainConfig\nfrom tianji.training import train\n"
         "config = TrainConfig(env='my_envs:Corridor', stop_steps=512, ppo=PPOConfig(rollout_steps=16))\n"
         "print(train(config).steps)\n"
     )

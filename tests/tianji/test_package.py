@@ -7,6 +7,7 @@ import pytest
 
 import tianji
 from tianji.config import TrainConfig
+from tianji.training import train
 
 
 def python(code):
@@ -38,6 +39,8 @@ def test_training_takes_an_import_and_a_call():
 def test_what_is_public_is_listed():
     assert {"Result", "TrainConfig", "train"} <= set(dir(tianji))
     assert tianji.TrainConfig is TrainConfig
+    # Also where its module was imported before.
+    assert tianji.train is train
 
 
 def test_what_is_not_there_is_an_attribute_error():

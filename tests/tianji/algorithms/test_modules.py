@@ -18,7 +18,7 @@ from tianji.cli import run
 from tianji.config import DQNConfig, NetworkConfig, PPOConfig, TrainConfig
 from tianji.envs import EnvDescription
 from tianji.settings import ConfigError, convert
-from tianji.train import train
+from tianji.training import train
 
 MODULES = """
     import torch
