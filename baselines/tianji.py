@@ -13,7 +13,7 @@ from baselines.workload import Workload
 from tianji.config import DQNConfig, IMPALAConfig, PPOConfig, TrainConfig
 from tianji.launch.supervisor import Heard
 from tianji.messages import Episodes, Report, Snapshot, Started
-from tianji.train import train
+from tianji.training import train
 
 if TYPE_CHECKING:
     from baselines.certificate import Evidence, Frozen

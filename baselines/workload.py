@@ -64,6 +64,8 @@ class Workload(Settings, kw_only=True):
         if self.network.kind not in NETWORKS_OF[self.algo]:
             known = " or ".join(repr(kind) for kind in NETWORKS_OF[self.algo])
             raise ValueError(f"algo {self.algo} trains a network of kind {known}, not {self.network.kind!r}")
+        if self.network.kind == "factory":
+            raise ValueError("a workload's network is of a kind that every system knows, not what a factory makes")
         if is_atari(self.env) is (self.atari is None):
             raise ValueError(f"a table [atari] belongs to Atari games, and to nothing else: env is {self.env}")
 

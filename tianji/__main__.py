@@ -19,7 +19,7 @@ from tianji.settings import ConfigError, assign, convert, read_toml
 if TYPE_CHECKING:
     from tianji.launch.supervisor import Heard
     from tianji.tensorboard import Curves
-    from tianji.train import Result
+    from tianji.training import Result
 
 ALGORITHMS = ("ppo", "dqn", "impala")
 NAMED = (
@@ -42,7 +42,11 @@ def parser() -> OneLineParser:
     top.add_argument("--version", action="version", version=f"tianji {__version__}")
     commands = top.add_subparsers(dest="command", required=True, metavar="train|evaluate|keys")
     train = commands.add_parser("train", help="train a policy")
-    train.add_argument("--env", metavar="ID", help="a registered Gymnasium environment with Discrete actions")
+    train.add_argument(
+        "--env",
+        metavar="ID",
+        help="a Gymnasium environment with Discrete actions: a registered id, or MODULE:CLASS of your own",
+    )
     train.add_argument("--algo", metavar="NAME", help=f"one of: {', '.join(ALGORITHMS)}")
     train.add_argument("--config", type=Path, metavar="FILE.toml", help="settings, as in docs/architecture.md")
     train.add_argument(
@@ -64,7 +68,10 @@ def parser() -> OneLineParser:
     train.add_argument("--quiet", action="store_true", help="show nothing while it goes on")
     evaluate = commands.add_parser("evaluate", help="play a policy greedily")
     evaluate.add_argument("policy", type=Path, metavar="RUN|FILE.safetensors", help="a run's folder, or a policy")
-    evaluate.add_argument("--env", metavar="ID", help="needed for a policy that comes without its run")
+    evaluate.add_argument("--env", metavar="ID", help="as for train; needed for a policy that comes without its run")
+    evaluate.add_argument(
+        "--network", metavar="MODULE:FUNCTION", help="what made the policy's network, if it was trained with network.factory"
+    )
     evaluate.add_argument("--episodes", type=int, default=20, metavar="N")
     evaluate.add_argument("--seed", type=int, default=0, metavar="S", help="of the first episode; the others count up from it")
     keys = commands.add_parser("keys", help="make the key file that encrypts a run between hosts")
@@ -83,7 +90,9 @@ def settings(options: Any) -> TrainConfig:
     for assignment in options.set:
         assign(data, assignment)
     if "env" not in data:
-        raise ConfigError("train: --env is missing; name a Gymnasium environment, for instance CartPole-v1")
+        raise ConfigError(
+            "train: --env is missing; name a Gymnasium environment, for instance CartPole-v1, or your own as module:Class"
+        )
     algo = data.get("algo", "ppo")
     if algo == "dqn":
         data.setdefault("actors", 1)
@@ -128,7 +137,7 @@ def train(options: Any) -> int:
     """Train, and say in seconds and steps how it went."""
     from tianji.launch.supervisor import RoleFailed
     from tianji.run_folder import check_new
-    from tianji.train import check
+    from tianji.training import check
 
     config = settings(options)
     if options.out is not None:
@@ -156,7 +165,7 @@ def train(options: Any) -> int:
 def _train(options: Any, config: TrainConfig) -> Result:
     """Train, and show how it goes."""
     from tianji.display import Display, Live
-    from tianji.train import train as run_training
+    from tianji.training import train as run_training
 
     folder, live = options.resume or options.out, Live()
     with ExitStack() as stack:
@@ -201,7 +210,11 @@ def evaluate(options: Any) -> int:
     env = options.env or (None if config is None else config.env)
     if env is None:
         raise ConfigError(f"evaluate: --env is missing; {options.policy} does not say what it plays")
-    policy = load_policy(options.policy if run is None else run.policy)
+    factory = options.network
+    if factory is None and config is not None and isinstance(config.network.factory, str):
+        # A run's configuration is its user's, as a file given with --config is.
+        factory = config.network.factory
+    policy = load_policy(options.policy if run is None else run.policy, factory)
     player = Player(env, options.episodes, games_of(policy) if config is None else config.atari)
     try:
         seen = (player.describe.features, player.describe.actions)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal, cast
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
+from tianji import references
 from tianji.settings import Count, Fraction, NonNegativeFloat, Positive, PositiveFloat, Settings
 
 
@@ -22,22 +23,34 @@ class NetworkConfig(Settings):
     `nature-shared`         a policy and a value as two heads on the convolutions of Mnih et al.   (512,)
                             (2015) and `hidden` dense layers, all with ReLU
     `nature-q`              action values on the same                                              (512,)
+    `factory`               what `factory` makes: see `tianji.algorithms.modules`                  its own affair
     ======================  =====================================================================  ==================
     """
 
-    kind: Literal["mlp-separate", "mlp-shared", "mlp-q", "nature-shared", "nature-q"] = "mlp-separate"
-    # Left out, these two are filled in by the kind: a settings object in use always holds values.
-    hidden: tuple[Positive, ...] = cast(Any, None)
-    activation: Literal["tanh", "relu", "gelu"] = cast(Any, None)
+    # Left out, the kind is `factory` where there is one, else `mlp-separate`; the next two are filled in by the kind. So a
+    # settings object in use always holds values, but that a factory's network knows neither layers nor an activation.
+    kind: Literal["mlp-separate", "mlp-shared", "mlp-q", "nature-shared", "nature-q", "factory"] = cast(Any, UNSET)
+    hidden: tuple[Positive, ...] = cast(Any, UNSET)
+    activation: Literal["tanh", "relu", "gelu"] = cast(Any, UNSET)
     """GELU, which only `mlp-q` has a choice of, is its tanh approximation (Hendrycks & Gimpel, 2016, arXiv 1606.08415)."""
+    factory: str | UnsetType = UNSET
+    """`module:function`, which is called with `EnvDescription.features` and the number of actions and returns the network,
+    a `torch.nn.Module`."""
     dueling: bool = False
     """Action values from streams of their own for the state's value and the actions' advantages (Wang et al., 2016, arXiv
     1511.06581, equation 9); each has a last hidden layer of its own."""
 
     def __post_init__(self) -> None:
+        if cast(Any, self.kind) is UNSET:
+            msgspec.structs.force_setattr(self, "kind", "mlp-separate" if self.factory is UNSET else "factory")
+        if self.kind == "factory":
+            self._check_factory()
+            return
+        if self.factory is not UNSET:
+            raise ValueError(f"network.factory {self.factory} is for kind 'factory', not {self.kind!r}")
         hidden, activations = _NETWORKS[self.kind]
         for name, default in (("hidden", hidden), ("activation", activations[0])):
-            if getattr(self, name) is None:
+            if getattr(self, name) is UNSET:
                 msgspec.structs.force_setattr(self, name, default)
         if self.activation not in activations:
             known = " or ".join(map(repr, activations))
@@ -46,6 +59,17 @@ class NetworkConfig(Settings):
             raise ValueError(f"network {self.kind} has no action values: dueling is for mlp-q and nature-q")
         if self.dueling and not self.hidden:
             raise ValueError("dueling streams have a hidden layer of their own: give `hidden` at least one")
+
+    def _check_factory(self) -> None:
+        if self.factory is UNSET:
+            raise ValueError("network kind 'factory' needs network.factory, for instance my_module:make")
+        try:
+            references.split(self.factory)
+        except ValueError as error:
+            raise ValueError(f"network.factory {self.factory}: {error}") from None
+        for name in ("hidden", "activation", "dueling"):
+            if getattr(self, name) not in (UNSET, False):
+                raise ValueError(f"network.{name} has no meaning for a network of network.factory {self.factory}: leave it out")
 
 
 _NETWORKS = {
@@ -159,9 +183,9 @@ class DQNConfig(Settings):
 
 
 NETWORKS_OF = {
-    "ppo": ("mlp-separate", "mlp-shared", "nature-shared"),
-    "impala": ("mlp-separate", "mlp-shared", "nature-shared"),
-    "dqn": ("mlp-q", "nature-q"),
+    "ppo": ("mlp-separate", "mlp-shared", "nature-shared", "factory"),
+    "impala": ("mlp-separate", "mlp-shared", "nature-shared", "factory"),
+    "dqn": ("mlp-q", "nature-q", "factory"),
 }
 """The kinds of network that each algorithm can train."""
 
@@ -170,6 +194,7 @@ class TrainConfig(Settings):
     """One training run of TianJi, complete."""
 
     env: str
+    """An id that is registered with Gymnasium, or `module:name` of an environment of one's own (`tianji.envs.make`)."""
     algo: Literal["ppo", "dqn", "impala"] = "ppo"
     seed: Count = 0
     groups: Positive = 1

@@ -12,7 +12,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from numpy.typing import NDArray
 
-from tianji import atari
+from tianji import atari, references
 from tianji.config import AtariConfig
 from tianji.settings import ConfigError
 
@@ -105,12 +105,43 @@ class Stacks:
 
 
 def make(env_id: str, games: AtariConfig = ATARI) -> gym.Env:
-    """One environment, without the checks that are for people who write environments."""
-    return atari.make(env_id, games) if atari.is_atari(env_id) else gym.make(env_id, disable_env_checker=True)
+    """One environment, without the checks that are for people who write environments.
+
+    Parameters
+    ----------
+    env_id
+        an id that is registered with Gymnasium, or `module:name`: what the module has by that name is called without
+        arguments; where it has nothing, it may have registered an environment with that id.
+
+    Raises
+    ------
+    ConfigError
+        for `module:name` that leads to no environment.
+    """
+    if atari.is_atari(env_id):
+        return atari.make(env_id, games)
+    return _own(env_id) if is_own(env_id) else gym.make(env_id, disable_env_checker=True)
+
+
+def is_own(env_id: str) -> bool:
+    """Whether this names a module, and what in it makes the environment."""
+    return ":" in env_id
+
+
+def _own(env_id: str) -> gym.Env:
+    where = f"environment {env_id}"
+    module, name = references.module_of(env_id, where)
+    registered = name in gym.registry or any(known.startswith(f"{name}-v") for known in gym.registry)
+    if registered and not hasattr(module, name):
+        return references.attempt(lambda: gym.make(env_id, disable_env_checker=True), f"{where}: when it is made")
+    env = references.call(references.attribute_of(module, name, where, gym.registry), where)
+    if not isinstance(env, gym.Env):
+        raise ConfigError(f"{where}: it returns an object of type {type(env).__name__}, and no gymnasium.Env")
+    return env
 
 
 def describe(env_id: str, games: AtariConfig = ATARI) -> EnvDescription:
-    """Make the environment once and read its spaces.
+    """Make the environment once and read its spaces; one that is named by its module is also tried for a step.
 
     Parameters
     ----------
@@ -120,29 +151,70 @@ def describe(env_id: str, games: AtariConfig = ATARI) -> EnvDescription:
     Raises
     ------
     ConfigError
-        for an environment that Gymnasium does not know or cannot make, and for spaces that are not supported:
+        for an environment that Gymnasium does not know or that cannot be made, and for spaces that are not supported:
         observations must be Box or Discrete, actions Discrete.
     """
+    own = is_own(env_id)
     try:
-        env = atari.make(env_id, games) if atari.is_atari(env_id) else gym.make(env_id)
+        env = make(env_id, games) if own or atari.is_atari(env_id) else gym.make(env_id)
     except (gym.error.Error, ModuleNotFoundError, AttributeError, ValueError) as error:
         raise ConfigError(_unknown(env_id, error)) from None
     try:
-        observation, action = env.observation_space, env.action_space
+        description = _read(env, env_id, games)
+        if own:
+            _rehearse(env, f"environment {env_id}")
     finally:
         env.close()
+    return description
+
+
+def _read(env: gym.Env, env_id: str, games: AtariConfig) -> EnvDescription:
+    """What an environment's spaces say."""
+    where = f"environment {env_id}"
+    observation, action = (getattr(env, name, None) for name in ("observation_space", "action_space"))
+    for name, space in (("observation_space", observation), ("action_space", action)):
+        if not isinstance(space, gym.Space):
+            raise ConfigError(f"{where}: it has no {name}; its constructor must set one of gymnasium.spaces")
     if not isinstance(action, gym.spaces.Discrete):
-        raise ConfigError(f"environment {env_id}: its actions are {type(action).__name__}; only Discrete actions are supported")
+        raise ConfigError(f"{where}: its actions are {type(action).__name__}; only Discrete actions are supported")
     if action.start != 0:
-        raise ConfigError(
-            f"environment {env_id}: its actions start at {action.start}; only Discrete actions from 0 are supported"
-        )
+        raise ConfigError(f"{where}: its actions start at {action.start}; only Discrete actions from 0 are supported")
     stack = games.stack if atari.is_atari(env_id) else 1
     if isinstance(observation, gym.spaces.Box):
         return EnvDescription(env_id, observation.shape, observation.dtype.str, 0, int(action.n), stack)
     if isinstance(observation, gym.spaces.Discrete) and observation.start == 0:
         return EnvDescription(env_id, (), "<i8", int(observation.n), int(action.n))
-    raise ConfigError(f"environment {env_id}: its observations are {observation}; only Box and Discrete (from 0) are supported")
+    raise ConfigError(f"{where}: its observations are {observation}; only Box and Discrete (from 0) are supported")
+
+
+def _rehearse(env: gym.Env, where: str) -> None:
+    """One reset and one step, asked for as training does: what would fail in an actor is said before there is one.
+
+    Raises
+    ------
+    ConfigError
+        when the environment raises, or returns something of another form than Gymnasium's or its own space.
+    """
+    for name, wanted, deed in (
+        ("reset", "(observation, info)", lambda: env.reset(seed=0, options=None)),
+        ("step", "(observation, reward, terminated, truncated, info)", lambda: env.step(np.int64(0))),
+    ):
+        result = references.attempt(deed, f"{where}: asked to {name}")
+        if not isinstance(result, tuple) or len(result) != wanted.count(",") + 1:
+            raise ConfigError(f"{where}: its {name} must return {wanted}")
+        if misfit := _misfit(result[0], env.observation_space):
+            raise ConfigError(f"{where}: its {name} returns an observation {misfit}")
+
+
+def _misfit(observation: Any, space: gym.spaces.Box | gym.spaces.Discrete) -> str | None:
+    """What is wrong with an observation. A Box's bounds, and its type, from which NumPy converts, do no harm."""
+    if isinstance(space, gym.spaces.Discrete):
+        return None if space.contains(observation) else f"that is not in its observation_space, {space}: {observation!r}"
+    try:
+        shape = np.shape(observation)
+    except ValueError:
+        return "that is no array"
+    return None if shape == space.shape else f"of shape {shape}, and its observation_space has {space.shape}"
 
 
 def _unknown(env_id: str, error: Exception) -> str:

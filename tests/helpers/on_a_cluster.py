@@ -14,7 +14,7 @@ from ray.cluster_utils import Cluster
 
 from tianji.config import PPOConfig, TrainConfig
 from tianji.messages import Bound, Saved, Snapshot
-from tianji.train import train
+from tianji.training import train
 
 SMALL = {
     "env": "CartPole-v1",

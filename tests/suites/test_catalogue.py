@@ -65,6 +65,7 @@ def test_the_released_workloads_keep_their_rounds_on_any_cores(name, cores, syst
         (("budget_steps = 1024", "budget_steps = 64"), "less than one round"),
         (('id = "cartpole-ppo-tiny"', 'id = "cartpole-ppo-other"'), "must be named"),
         (('id = "cartpole-ppo-tiny"', "id = "), "not a TOML file"),
+        (("hidden = [16, 16]", 'factory = "my_module:make"'), "a kind that every system knows"),
     ],
 )
 def test_a_wrong_key_or_value_is_named(tiny, change, says):

@@ -1,5 +1,8 @@
 """A training configuration small enough for tests, and real."""
 
+import sys
+import textwrap
+
 import pytest
 
 from tianji.config import PPOConfig, TrainConfig
@@ -20,3 +23,20 @@ def small():
         return TrainConfig(**{**defaults, **more})
 
     return make
+
+
+@pytest.fixture
+def own(tmp_path, monkeypatch):
+    """Writes a module of a user's own into a folder of its own, which is searched; what was imported is forgotten again."""
+    before = set(sys.modules)
+    # A copy: the current folder is put on it too.
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+
+    def write(source, name="my_module"):
+        (tmp_path / f"{name}.py").write_text(textwrap.dedent(source))
+        return name
+
+    yield write
+    for name in set(sys.modules) - before:
+        if str(getattr(sys.modules[name], "__file__", "")).startswith(str(tmp_path)):
+            del sys.modules[name]

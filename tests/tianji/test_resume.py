@@ -17,7 +17,7 @@ from tianji.checkpoint import load_policy
 from tianji.cli import run
 from tianji.run_folder import RunFolder, read_state, replacing, state_path
 from tianji.settings import ConfigError
-from tianji.train import train
+from tianji.training import train
 
 FAST = ["--env", "CartPole-v1", "--quiet", "--stop-steps", "2048", "--set", "ppo.rollout_steps=32"]
 """Eight rounds of 256 steps."""

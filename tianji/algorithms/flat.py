@@ -43,6 +43,10 @@ class FlatNetwork(ABC):
     def scores(self, blocks: Mapping[str, Vector], x: NDArray[Any]) -> Vector:
         """What actions are chosen by, [N, A], of encoded observations [N, ...]: logits, or action values."""
 
+    def description(self) -> dict[str, Any]:
+        """What it takes, beside the kind, to make this network again: plain data."""
+        return {"features": self.features, "hidden": self.hidden, "actions": self.actions, "dueling": False}
+
     @property
     def size(self) -> int:
         """Parameters in all."""
@@ -63,10 +67,13 @@ class FlatNetwork(ABC):
         Raises
         ------
         ValueError
-            when a tensor is missing or has another shape.
+            when a tensor is missing, has another shape, or is none of this network's.
         """
         flat = np.zeros(self.size, np.float32)
-        for name, place in self.named_tensors(flat).items():
+        places = self.named_tensors(flat)
+        if unknown := tensors.keys() - places.keys():
+            raise ValueError(f"network {self.name}: it has no tensor {min(unknown)}")
+        for name, place in places.items():
             if name not in tensors or tensors[name].shape != place.shape:
                 raise ValueError(f"network {self.name}: tensor {name} of shape {place.shape} is missing or has another shape")
             place[...] = tensors[name]
@@ -93,6 +100,9 @@ class ActionValueNetwork(FlatNetwork):
     """
 
     dueling: bool
+
+    def description(self) -> dict[str, Any]:
+        return {**super().description(), "dueling": self.dueling}
 
     @property
     def outputs(self) -> tuple[int, ...]:

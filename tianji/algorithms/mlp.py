@@ -126,6 +126,9 @@ class QNetwork(ActionValueNetwork):
     """Or `gelu`."""
     name = "mlp-q"
 
+    def description(self) -> dict[str, Any]:
+        return {**super().description(), "activation": self.activation}
+
     def shapes(self) -> dict[str, tuple[int, ...]]:
         shapes: dict[str, tuple[int, ...]] = {}
         inputs_of, depth = widths(self, self.outputs), len(self.hidden)

@@ -22,6 +22,7 @@ __all__ = [
     "SharedActorCritic",
     "Vector",
     "build",
+    "from_factory",
     "make",
 ]
 
@@ -35,8 +36,11 @@ def build(config: NetworkConfig, features: Features, actions: int) -> FlatNetwor
     Raises
     ------
     ConfigError
-        when a convolutional network is to see something else than images that are large enough.
+        when a convolutional network is to see something else than images that are large enough, or a factory makes what
+        cannot be trained (`tianji.algorithms.modules.make`).
     """
+    if isinstance(config.factory, str):
+        return from_factory(config.factory, features, actions)
     return make(config.kind, features, config.hidden, actions, dueling=config.dueling, activation=config.activation)
 
 
@@ -49,7 +53,7 @@ def make(
     dueling: bool = False,
     activation: str = "relu",
 ) -> FlatNetwork:
-    """A network of a known kind; `activation` is for a kind that has a choice. Raises as `build` does."""
+    """A network of a kind that is known here; `activation` is for a kind that has a choice. Raises as `build` does."""
     which = KINDS[kind]
     if which is NatureActorCritic:
         return NatureActorCritic(_image(kind, features), hidden, actions)
@@ -58,6 +62,13 @@ def make(
     if which is QNetwork:
         return QNetwork(features, hidden, actions, dueling, activation)
     return ActorCritic(features, hidden, actions) if which is ActorCritic else SharedActorCritic(features, hidden, actions)
+
+
+def from_factory(factory: str, features: Features, actions: int) -> FlatNetwork:
+    """The network of a user's factory, `module:function`; torch is imported for it, and raises as `build` does."""
+    from tianji.algorithms import modules
+
+    return modules.make(factory, features, actions)
 
 
 def _image(kind: str, features: Features) -> tuple[int, ...]:

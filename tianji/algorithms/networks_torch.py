@@ -13,6 +13,7 @@ from torch.nn import functional
 
 from tianji.algorithms.flat import ActionValueNetwork, FlatNetwork, PolicyValueNetwork, Vector
 from tianji.algorithms.mlp import ActorCritic, QNetwork, duel
+from tianji.algorithms.modules import ModuleActorCritic, ModuleQ
 from tianji.algorithms.nature import CONVOLUTIONS
 
 ROWS_AT_ONCE = 256
@@ -32,6 +33,8 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 
 def heads(network: PolicyValueNetwork, blocks: Blocks, x: Tensor) -> tuple[Tensor, Tensor]:
     """Logits [N, A] and values [N] of encoded observations [N, ...]."""
+    if isinstance(network, ModuleActorCritic):
+        return network.heads(blocks, x)
     if isinstance(network, ActorCritic):
         x = _vectors(x, blocks["policy.kernel"])
         tops = [_tower(network, blocks, x, tower) for tower in range(len(network.towers))]
@@ -44,6 +47,8 @@ def heads(network: PolicyValueNetwork, blocks: Blocks, x: Tensor) -> tuple[Tenso
 
 def action_values(network: ActionValueNetwork, blocks: Blocks, x: Tensor) -> Tensor:
     """Action values [N, A] of encoded observations [N, ...]."""
+    if isinstance(network, ModuleQ):
+        return network.action_values(blocks, x)
     depth = len(network.hidden)
     if isinstance(network, QNetwork):
         top, head, activate = _vectors(x, blocks["q.0.kernel"]), f"q.{depth}", ACTIVATIONS[network.activation]

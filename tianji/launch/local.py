@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -38,7 +39,9 @@ def launch(job: Job, listener: Listener, store: Store | None, stop_seconds: floa
         def spawn(spec: RoleSpec, past: Past) -> None:
             assignment = Assignment(spec, config, job.describe, topology, f"{base_uri}/control", past, store)
             command = ["tianji.worlds.real", f"tj-{spec.name}"]
-            children.spawn(spec.name, command, msgspec.json.encode(LocalAssignment(assignment, os.getpid())))
+            children.spawn(
+                spec.name, command, msgspec.json.encode(LocalAssignment(assignment, os.getpid(), tuple(map(str, sys.path))))
+            )
 
         roles = {spec.name: spec for spec in topology.roles}
         policy = Policy(

@@ -56,8 +56,13 @@ class RoleProcess:
         """Remove a folder that `workspace` made."""
         shutil.rmtree(folder, ignore_errors=True)
 
-    def play(self, assignment: bytes) -> bool:
-        """Play a role to its end; False when it failed (the launcher has been told why)."""
+    def play(self, assignment: bytes, import_path: tuple[str, ...]) -> bool:
+        """Play a role to its end; False when it failed (the launcher has been told why).
+
+        Where the launcher finds modules, and with them a user's own environment, is looked at last: on another host it may
+        be nowhere.
+        """
+        sys.path.extend(path for path in import_path if path not in sys.path)
         told = msgspec.json.decode(assignment, type=Assignment)
         name_process(f"tj-{told.spec.name}")
         return perform(told)
@@ -115,10 +120,10 @@ class RayCrew(Crew):
         self.actors[spec.name] = actor = ray.remote(RoleProcess).options(**options).remote()
         return actor
 
-    def play(self, spec: RoleSpec, assignment: Assignment) -> None:
+    def play(self, spec: RoleSpec, assignment: Assignment, import_path: tuple[str, ...]) -> None:
         """Let the process of this role begin."""
         self._playing.add(spec.name)
-        future = self.actors[spec.name].play.remote(msgspec.json.encode(assignment)).future()
+        future = self.actors[spec.name].play.remote(msgspec.json.encode(assignment), import_path).future()
         future.add_done_callback(lambda done: self._ended(spec.name, done))
 
     def _ended(self, name: str, future: Any) -> None:
@@ -185,7 +190,8 @@ def launch(job: Job, listener: Listener, store: Store | None, stop_seconds: floa
         told = None if keys is None else (keys.public.decode(), keys.secret.decode())
 
         def play(spec: RoleSpec, past: Past, known: Topology) -> None:
-            crew.play(spec, Assignment(spec, config, job.describe, known, control_uri, past, store, told))
+            assignment = Assignment(spec, config, job.describe, known, control_uri, past, store, told)
+            crew.play(spec, assignment, tuple(map(str, sys.path)))
 
         def respawn(name: str, life: int, steps: int, bound: dict[str, str]) -> None:
             crew.create(by_name[name])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
 
@@ -78,19 +79,23 @@ class Assembler:
         self.tell, self.pace, self.trace, self.store = tell, pace, trace, store
         self.clock = time.monotonic_ns
         self.edge = chunk_edge(config, describe)
-        self.parameters = parameters(config, describe)
         self._bound: dict[str, Any] = {}
+
+    @cached_property
+    def parameters(self) -> int:
+        """Length of the vector of weights: a buffer, which has none, need not make a user's network to know it."""
+        return parameters(self.config, self.describe)
 
     def bind(self, spec: RoleSpec) -> dict[str, str]:
         """Open the ends of edges that others come to; where they are, by the edge's name."""
-        size = model_size(self.config, self.describe)
         for name, (owner, _) in names.edges(self.topology.roles).items():
             if owner == spec and name not in self._bound:
                 address = self.topology.addresses[name]
                 if name.startswith(("chunks", "batches")):
                     self._bound[name] = self.network.inlet(address, self.edge)
                 else:
-                    vector = self.parameters if name.startswith("weights") else size
+                    models = not name.startswith("weights")
+                    vector = model_size(self.config, self.describe) if models else self.parameters
                     self._bound[name] = self.network.weights_outlet(address, vector)
         return {name: end.uri for name, end in self._bound.items()}
 

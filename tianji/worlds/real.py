@@ -47,6 +47,8 @@ class LocalAssignment(Struct, frozen=True):
 
     assignment: Assignment
     parent: int
+    import_path: tuple[str, ...]
+    """Where the launcher finds modules, and with them a user's own environment and network."""
 
 
 class Stopped(Exception):
@@ -56,6 +58,7 @@ class Stopped(Exception):
 def main() -> int:
     """Run the role that standard input assigns; exit status 1 when it failed (it has told the launcher why)."""
     local = msgspec.json.decode(sys.stdin.buffer.read(), type=LocalAssignment)
+    sys.path[:] = local.import_path
     die_with_parent(local.parent)
     # Ctrl-C reaches the whole process group; the launcher alone decides what follows.
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -86,6 +86,13 @@ def test_flatten_refuses_a_tensor_of_another_shape():
         network.flatten(tensors)
 
 
+def test_flatten_refuses_a_tensor_of_another_network():
+    network = ActorCritic(4, (8,), 2)
+    tensors = network.named_tensors(np.zeros(network.size, np.float32))
+    with pytest.raises(ValueError, match=r"no tensor value\.2\.bias"):
+        network.flatten({**tensors, "value.2.bias": np.zeros(1, np.float32)})
+
+
 @pytest.mark.parametrize("shape", [(5, 3), (3, 5), (4, 4)])
 def test_orthogonal_matrices_are_orthogonal(shape):
     matrix = orthogonal(np.random.default_rng(0), shape, 2.0).astype(np.float64)

@@ -15,7 +15,7 @@ from tianji.__main__ import main
 from tianji.cli import run
 from tianji.launch.ray import Placement
 from tianji.topology import lay_out
-from tianji.train import train
+from tianji.training import train
 
 
 @pytest.mark.timeout(300)

@@ -9,7 +9,7 @@ import pytest
 from tianji.config import DQNConfig, NetworkConfig
 from tianji.launch.supervisor import Restarted, RoleFailed
 from tianji.messages import Saved, Snapshot
-from tianji.train import train
+from tianji.training import train
 
 
 def kill(name):

@@ -10,7 +10,7 @@ from tianji.envs import describe
 from tianji.messages import Done, Report, SlotRef, Snapshot
 from tianji.roles.actor import Rollout
 from tianji.topology import chunk_layout
-from tianji.train import train
+from tianji.training import train
 from tianji.worlds import lockstep
 from tianji.worlds.sampler import Sampler
 

@@ -3,7 +3,7 @@
 import pytest
 
 from tianji.config import DQNConfig, IMPALAConfig, NetworkConfig, PPOConfig, TrainConfig
-from tianji.train import train
+from tianji.training import train
 
 PPO = PPOConfig(rollout_steps=32, minibatch_size=256, epochs=20, learning_rate=1e-3, gamma=0.98, gae_lambda=0.8)
 DQN = DQNConfig(

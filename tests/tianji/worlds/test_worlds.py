@@ -11,7 +11,7 @@ from tianji.config import DQNConfig, NetworkConfig
 from tianji.envs import describe
 from tianji.launch.supervisor import RoleFailed
 from tianji.messages import Episodes, Report, Snapshot, Started
-from tianji.train import train
+from tianji.training import train
 from tianji.worlds import lockstep
 
 CARTPOLE = describe("CartPole-v1")

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from tianji.algorithms import networks
+from tianji.algorithms import kernels, networks
 from tianji.algorithms.networks import Vector
 from tianji.checkpoint import Policy, save_policy
 from tianji.config import TrainConfig
@@ -204,15 +204,16 @@ class Watch:
 
 
 def check(config: TrainConfig) -> EnvDescription:
-    """Make the environment once and see whether this can be trained here.
+    """Make the environment and the network once and see whether this can be trained here.
 
     Raises
     ------
     ConfigError
-        for an environment that cannot be trained on, a network that cannot see it, or a device or launcher that is not there.
+        for an environment that cannot be trained on, a network that cannot see it or that the algorithm or the kernel is not
+        for, or a device or launcher that is not there.
     """
     description = describe(config.env, config.atari)
-    parameters(config, description)
+    kernels.check(config, networks.build(config.network, description.features, description.actions))
     if config.device == "cuda" and config.launcher == "local":
         import torch
 
