@@ -7,11 +7,10 @@ import time
 import numpy as np
 
 from benchmarks.efficiency.cases import RECORDED, Window, record
-from tianji import envs
 from tianji.algorithms import algorithm, dqn, networks
 from tianji.algorithms.algorithm import Experience
 from tianji.config import TrainConfig
-from tianji.envs import EnvDescription
+from tianji.envs import EnvDescription, Environments
 from tianji.topology import chunk_layout
 from tianji.worlds.sampler import choose, epsilon_greedy
 
@@ -28,12 +27,13 @@ class Sampling:
         self._blocks = self._network.views(self._network.initialise(config.seed))
         seeds = [np.random.SeedSequence([config.seed, number]).generate_state(2) for number in range(config.envs_per_actor)]
         self._noise = [np.random.default_rng(action_seed) for _, action_seed in seeds]
-        self._envs = envs.make_vector(config.env, config.envs_per_actor, config.atari)
-        self.observation = self._envs.reset(seed=[int(env_seed) for env_seed, _ in seeds])[0]
+        self._envs = Environments(config.env, config.envs_per_actor, config.atari)
+        self.observation = self._envs.reset([int(env_seed) for env_seed, _ in seeds])
+        self._reward = np.zeros(config.envs_per_actor, np.float32)
 
     def fragment(self) -> int:
         """As many steps as make a chunk; returns their number over all environments."""
-        config, describe, vector, observation = self._config, self._describe, self._envs, self.observation
+        config, describe, observation, reward = self._config, self._describe, self.observation, self._reward
         network, blocks = self._network, self._blocks
         noise = np.stack([rng.random((config.fragment_steps, 2)) for rng in self._noise], axis=1)
         replays = config.algo == "dqn"
@@ -43,9 +43,8 @@ class Sampling:
                 action = epsilon_greedy(scores, drawn, dqn.epsilon(config.dqn, self._steps * config.actors))
             else:
                 action, _ = choose(scores, drawn[:, :1])
-            observation = vector.step(action)[0]
+            self._envs.step(action, observation, reward)
             self._steps += config.envs_per_actor
-        self.observation = observation
         return config.chunk_samples
 
     def close(self) -> None:
