@@ -63,8 +63,9 @@ def bench(session: nox.Session) -> None:
 
 @nox.session
 def micro(session: nox.Session) -> None:
-    """Optimizer steps, parts of the channel, and what it costs a publisher and a consumer at rest (3 minutes)."""
+    """Optimizer steps, parts of the channel, what it costs at rest, and the system against bare loops (8 minutes)."""
     install(session, "dev")
     session.run("pytest", "benchmarks", "--benchmark-columns=median,iqr,ops,rounds", *session.posargs, **GRACE)
     if not session.posargs:
         session.run("python", "benchmarks/channel.py", **GRACE)
+        session.run("python", "-m", "benchmarks.efficiency", "--blocks", "5", "--seconds", "1", **GRACE)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import difflib
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import gymnasium as gym
 import numpy as np
-from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from numpy.typing import NDArray
 
 from tianji import atari, references
@@ -91,17 +91,21 @@ class Stacks:
         """[B, S, ...], oldest first; [B, ...] where S is 1. Until an episode has S, its first stands for those before."""
         return self._frames if self.stack > 1 else self._latest
 
-    def push(self, latest: NDArray[Any], begun: NDArray[np.bool_] | None = None) -> None:
-        """Take in an observation of each, some of which begin episodes."""
+    def push(self, latest: NDArray[Any], begun: NDArray[np.bool_] | list[int] | None = None) -> None:
+        """Take in an observation of each, some of which begin episodes; where S is 1 it is looked at where it lies."""
         self._latest = latest
         if self.stack == 1:
             return
         self._frames[:, :-1] = self._frames[:, 1:]
         self._frames[:, -1] = latest
         np.minimum(self.age + 1, self.stack - 1, out=self.age)
-        if begun is not None and begun.any():
+        if begun is not None:
             self._frames[begun] = latest[begun][:, None]
             self.age[begun] = 0
+
+    def keep(self) -> None:
+        """Have a copy of the latest: where it lies will be written again."""
+        self._latest = self._latest.copy()
 
 
 def make(env_id: str, games: AtariConfig = ATARI) -> gym.Env:
@@ -223,14 +227,77 @@ def _unknown(env_id: str, error: Exception) -> str:
     return f"environment {env_id}: {' '.join(str(error).split())}; {hint}"
 
 
-def make_vector(env_id: str, environments: int, games: AtariConfig = ATARI) -> SyncVectorEnv:
-    """Environments stepped together in this process.
+class Ended(NamedTuple):
+    """An episode that ended with a step."""
 
-    An episode that ends is reset in the same call, its last observation in `info["final_obs"]`: every row that `step`
-    returns is then a real transition, and T calls give exactly T x B of them.
+    environment: int
+    observation: Any
+    """Its last one."""
+    terminated: bool
+    """False: it was cut short."""
+    episode_return: float
+    length: int
+    infos: tuple[dict[str, Any], dict[str, Any]]
+    """Of the step, and of the reset that followed."""
+
+
+class Environments:
+    """Environments stepped together in this process, one after the other.
+
+    An episode that ends is reset in the same call: every row that `step` writes is then a real transition, and T calls give
+    exactly T x B of them. Gymnasium's `SyncVectorEnv` does the same steps and takes longer (docs/performance.md): here what a
+    step leads to is written where the caller wants it, and actions are Python's own integers.
     """
-    return SyncVectorEnv(
-        [lambda: make(env_id, games)] * environments,
-        autoreset_mode=AutoresetMode.SAME_STEP,
-        copy=False,
-    )
+
+    def __init__(self, env_id: str, count: int, games: AtariConfig = ATARI) -> None:
+        self._envs = [make(env_id, games) for _ in range(count)]
+        self._steps = [env.step for env in self._envs]
+        self._returns = [0.0] * count
+        self._begun = [0] * count
+        """Steps that had been taken when the episode began."""
+        self._taken = 0
+
+    def reset(self, seeds: Sequence[int]) -> NDArray[Any]:
+        """Begin anew, each with a seed of its own; returns the first observations, [B, ...]."""
+        space = self._envs[0].observation_space
+        first: NDArray[Any] = np.empty((len(self._envs), *space.shape), space.dtype)
+        for i, (env, seed) in enumerate(zip(self._envs, seeds, strict=True)):
+            first[i] = env.reset(seed=seed)[0]
+            self._returns[i], self._begun[i] = 0.0, self._taken
+        return first
+
+    def step(self, actions: NDArray[np.int64], observations: NDArray[Any], rewards: NDArray[Any]) -> list[Ended]:
+        """One step of each.
+
+        Parameters
+        ----------
+        actions : [B]
+        observations, rewards : [B, ...], [B]
+            are written: where an episode ended, the observation is the next one's first.
+
+        Returns
+        -------
+        list of Ended
+            in order of environment.
+        """
+        self._taken += 1
+        ended, returns = [], self._returns
+        for i, (step, action) in enumerate(zip(self._steps, actions.tolist(), strict=True)):
+            observation, reward, terminated, truncated, info = step(action)
+            rewards[i] = reward
+            returns[i] += float(reward)
+            if terminated or truncated:
+                # Its own: an environment may write every observation into the same memory.
+                last = np.array(observation)
+                first, after = self._envs[i].reset()
+                length = self._taken - self._begun[i]
+                ended.append(Ended(i, last, bool(terminated), returns[i], length, (info, after)))
+                returns[i], self._begun[i] = 0.0, self._taken
+                observation = first
+            observations[i] = observation
+        return ended
+
+    def close(self) -> None:
+        """Free them."""
+        for env in self._envs:
+            env.close()

@@ -9,12 +9,13 @@ import gymnasium as gym
 import msgspec
 import numpy as np
 import pytest
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from tianji import atari
 from tianji.algorithms import networks
 from tianji.checkpoint import Policy
 from tianji.config import AtariConfig, NetworkConfig, PPOConfig, TrainConfig
-from tianji.envs import describe, make_vector
+from tianji.envs import describe, make
 from tianji.layout import rollout_layout, stacked
 from tianji.messages import SlotRef
 from tianji.play import Player, games_of
@@ -227,7 +228,7 @@ def sampled(env_id, steps, games):
 def test_a_sampler_tells_whole_games_and_writes_each_frame_once():
     games = AtariConfig(screen=42, stack=3)
     config, sampler, run = sampled("ALE/Breakout-v5", 64, games)
-    mirror = make_vector(config.env, 2, games)
+    mirror = SyncVectorEnv([lambda: make(config.env, games)] * 2, autoreset_mode=AutoresetMode.SAME_STEP, copy=False)
     seeds = [int(np.random.SeedSequence([0, e]).generate_state(2)[0]) for e in range(2)]
     frames = np.array(mirror.reset(seed=seeds)[0])
     told, ended, episodes = [], 0, []

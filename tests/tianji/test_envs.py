@@ -1,8 +1,9 @@
 import gymnasium as gym
 import numpy as np
 import pytest
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
-from tianji.envs import EnvDescription, Stacks, describe, make, make_vector
+from tianji.envs import EnvDescription, Environments, Stacks, describe, make
 from tianji.settings import ConfigError
 
 
@@ -122,14 +123,15 @@ def test_a_function_that_returns_an_environment_does_as_well(own):
 
 def test_environments_of_ones_own_are_stepped_together(own):
     own(CORRIDOR)
-    envs = make_vector("my_module:Corridor", 3)
-    envs.reset(seed=[1, 2, 3])
+    envs = Environments("my_module:Corridor", 3)
+    envs.reset([1, 2, 3])
+    observation, reward = np.zeros((3, 1), np.float32), np.zeros(3, np.float32)
     for _ in range(3):
-        assert not envs.step(np.array([1, 0, 1]))[2].any()
-    observation, _, terminated, _, info = envs.step(np.array([1, 0, 0]))
-    assert terminated.tolist() == [True, True, False]
+        assert envs.step(np.array([1, 0, 1]), observation, reward) == []
+    ended = envs.step(np.array([1, 0, 0]), observation, reward)
+    assert [(end.environment, end.terminated) for end in ended] == [(0, True), (1, True)]
+    assert [float(end.observation[0]) for end in ended] == [4, -4]
     assert observation[:, 0].tolist() == [0, 0, 2]
-    assert [last[0] for last in info["final_obs"][:2]] == [4, -4]
     envs.close()
 
 
@@ -204,3 +206,96 @@ def test_a_registered_environment_that_fails_is_named_with_its_exception(own):
             describe("my_module:Broken-v0")
     finally:
         del gym.registry["Broken-v0"]
+
+
+class Short(gym.Wrapper):
+    """Cuts episodes short after some steps, and rewards with fractions."""
+
+    def __init__(self, env, limit):
+        super().__init__(env)
+        self.limit = limit
+
+    def reset(self, *, seed=None, options=None):
+        self.left = self.limit
+        return self.env.reset(seed=seed, options=options)
+
+    def step(self, action):
+        self.left -= 1
+        observation, reward, terminated, _, info = self.env.step(action)
+        return observation, np.float32(0.1) * reward + observation[0], terminated, self.left == 0, info
+
+
+@pytest.fixture
+def short():
+    gym.register("Short-v0", entry_point=lambda: Short(gym.make("CartPole-v1").unwrapped, 23))
+    yield "Short-v0"
+    del gym.registry["Short-v0"]
+
+
+@pytest.mark.parametrize("env", ["short", "FrozenLake-v1"])
+def test_environments_step_as_gymnasiums_do(env, request):
+    """Against its vector environment, with its own record of returns and lengths, over ends of both kinds."""
+    env = request.getfixturevalue(env) if env == "short" else env
+    rng, seeds = np.random.default_rng(0), [5, 6, 7]
+    reference = SyncVectorEnv(
+        [lambda: gym.wrappers.RecordEpisodeStatistics(make(env))] * 3, autoreset_mode=AutoresetMode.SAME_STEP
+    )
+    ours = Environments(env, 3)
+    space = reference.single_observation_space
+    assert np.array_equal(ours.reset(seeds), reference.reset(seed=seeds)[0])
+    observations, rewards = np.zeros((3, *space.shape), space.dtype), np.zeros(3)
+    kinds = set()
+    for _ in range(400):
+        actions = rng.integers(0, reference.single_action_space.n, 3)
+        ended = ours.step(actions, observations, rewards)
+        expected, reward, terminated, truncated, info = reference.step(actions)
+        assert np.array_equal(observations, expected)
+        assert np.array_equal(rewards, reward)
+        assert [e.environment for e in ended] == np.flatnonzero(terminated | truncated).tolist()
+        for e in ended:
+            i, told = e.environment, info["final_info"]["episode"]
+            kinds.add((bool(terminated[i]), bool(truncated[i])))
+            assert np.array_equal(e.observation, info["final_obs"][i])
+            assert e.terminated == terminated[i]
+            assert (e.episode_return, e.length) == (pytest.approx(told["r"][i], rel=1e-5), told["l"][i])
+    assert len(kinds) > (env == "Short-v0")
+    ours.close()
+    reference.close()
+
+
+def test_actions_reach_an_environment_as_pythons_integers():
+    class Strict(gym.Env):
+        observation_space = gym.spaces.Box(0, 9, (1,))
+        action_space = gym.spaces.Discrete(9)
+
+        def reset(self, *, seed=None, options=None):
+            return np.zeros(1, np.float32), {"seed": seed}
+
+        def step(self, action):
+            assert type(action) is int
+            return np.full(1, action, np.float32), action, action == 8, False, {"told": action}
+
+    gym.register("Strict-v0", entry_point=Strict)
+    try:
+        environments, observations, rewards = Environments("Strict-v0", 2), np.ones((2, 1)), np.ones(2)
+        environments.reset([1, 2])
+        assert environments.step(np.array([3, 4]), observations, rewards) == []
+        assert rewards.tolist() == observations[:, 0].tolist() == [3, 4]
+        (ended,) = environments.step(np.array([5, 8]), observations, rewards)
+        assert (ended.environment, ended.terminated, ended.episode_return, ended.length) == (1, True, 12.0, 2)
+        assert ended.infos == ({"told": 8}, {"seed": None})
+        assert observations[:, 0].tolist() == [5, 0], "the next episode has begun"
+        environments.step(np.array([0, 8]), observations, rewards)
+        (ended,) = environments.step(np.array([8, 0]), observations, rewards)
+        assert (ended.environment, ended.episode_return, ended.length) == (0, 16.0, 4)
+    finally:
+        del gym.registry["Strict-v0"]
+
+
+def test_what_a_stack_keeps_does_not_change_with_the_place_it_lay_in():
+    stacks, place = Stacks(np.zeros((1, 2)), 1), np.ones((1, 2))
+    stacks.push(place)
+    assert stacks.seen is place
+    stacks.keep()
+    place[:] = 7
+    assert stacks.seen.tolist() == [[1, 1]]

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tianji import envs
 from tianji.algorithms import dqn, networks
 from tianji.algorithms.networks import Vector
 from tianji.atari import is_atari
 from tianji.config import TrainConfig
-from tianji.envs import EnvDescription, Stacks
+from tianji.envs import Ended, EnvDescription, Environments, Stacks
 from tianji.layout import ChunkLayout
 from tianji.messages import Episode
 from tianji.roles.actor import Rollout, RolloutDone
@@ -59,12 +57,9 @@ class Sampler:
         past = [life, steps] if life or steps else []
         seeds = [np.random.SeedSequence([config.seed, number, *past]).generate_state(2) for number in numbers]
         self._noise = [np.random.default_rng(action_seed) for _, action_seed in seeds]
-        self._envs = envs.make_vector(config.env, config.envs_per_actor, config.atari)
-        first = self._envs.reset(seed=[int(env_seed) for env_seed, _ in seeds])[0]
-        self._stacks = Stacks(np.array(first), describe.stack)
+        self._envs = Environments(config.env, config.envs_per_actor, config.atari)
+        self._stacks = Stacks(self._envs.reset([int(env_seed) for env_seed, _ in seeds]), describe.stack)
         self._whole_games = is_atari(config.env)
-        self._returns = np.zeros(config.envs_per_actor)
-        self._lengths = np.zeros(config.envs_per_actor, np.int64)
 
     def weights(self) -> Vector:
         return self._flat
@@ -72,7 +67,8 @@ class Sampler:
     def run(self, argument: Rollout) -> RolloutDone:
         """Fill the slot with T steps of every environment."""
         views = self._body(argument.slot)
-        observation, t_max, b, stacks = views["observation"], self._horizon, len(self._returns), self._stacks
+        t_max, b, stacks = self._horizon, len(self._noise), self._stacks
+        observation, actions, reward = views["observation"], views["action"], views["reward"]
         noise = np.stack([rng.random((t_max, 2)) for rng in self._noise], axis=1)
         history = stacks.stack - 1
         if history:
@@ -80,6 +76,8 @@ class Sampler:
             views["age"][:] = stacks.age
         else:
             observation[0] = stacks.seen
+        for name in ("terminated", "truncated"):
+            views[name].fill(False)
         ragged = env_ns = infer_ns = 0
         mark = self._clock()
         for t in range(t_max):
@@ -87,44 +85,36 @@ class Sampler:
             action = self._explore(scores, noise[t], self.steps, views, t)
             decided = self._clock()
             infer_ns += decided - mark
-            next_observation, reward, terminated, truncated, info = self._envs.step(action)
-            observation[history + t + 1] = next_observation
-            views["action"][t] = action
-            views["reward"][t] = reward
-            views["terminated"][t] = terminated
-            views["truncated"][t] = truncated
-            self._returns += reward
-            self._lengths += 1
+            latest = observation[history + t + 1]
+            ended = self._envs.step(action, latest, reward[t])
+            actions[t] = action
             self.steps += b
             mark = self._clock()
             env_ns += mark - decided
-            ended = None
-            if "final_obs" in info:
-                ended = terminated | truncated
-                for i in np.flatnonzero(truncated & ~terminated):
-                    views["final_observation"][ragged] = info["final_obs"][i]
+            for episode in ended:
+                # One that the environment calls both terminated and truncated has ended: nothing to bootstrap.
+                views["terminated" if episode.terminated else "truncated"][t, episode.environment] = True
+                if not episode.terminated:
+                    views["final_observation"][ragged] = episode.observation
                     ragged += 1
-                # An episode that the environment calls both terminated and truncated has ended: nothing to bootstrap.
-                views["truncated"][t] &= ~terminated
-                self._tell(ended, info, mark)
-            stacks.push(next_observation, ended)
+            if ended:
+                self._tell(ended, mark)
+            stacks.push(latest, [episode.environment for episode in ended] if ended else None)
+        # The slot, in which it lies, is given away.
+        stacks.keep()
         self.account.busy_ns["infer"] += infer_ns
         self.account.busy_ns["env"] += env_ns
         return RolloutDone(argument.slot, t_max * b, ragged, self._layout.size_bytes(ragged))
 
-    def _tell(self, ended: NDArray[np.bool_], info: dict[str, Any], at_ns: int) -> None:
+    def _tell(self, ended: Sequence[Ended], at_ns: int) -> None:
         """Note the episodes that ended with this step; of an Atari game the whole game, unclipped, when it is over."""
-        if self._whole_games:
-            # A game can also end while the next episode is being started.
-            for told in (info["final_info"], info):
-                for i in np.flatnonzero(told.get("_episode", ())):
-                    game = told["episode"]
-                    self.finished.append(Episode(at_ns, float(game["r"][i]), int(game["l"][i]), self.steps))
+        if not self._whole_games:
+            self.finished += [Episode(at_ns, e.episode_return, e.length, self.steps) for e in ended]
             return
-        for i in np.flatnonzero(ended):
-            self.finished.append(Episode(at_ns, float(self._returns[i]), int(self._lengths[i]), self.steps))
-        self._returns[ended] = 0
-        self._lengths[ended] = 0
+        # A game can also end while the next episode is being started.
+        for part in range(2):
+            for game in (e.infos[part]["episode"] for e in ended if "episode" in e.infos[part]):
+                self.finished.append(Episode(at_ns, float(game["r"]), int(game["l"]), self.steps))
 
     def take_finished(self) -> list[Episode]:
         """Episodes that ended since the last call."""
@@ -185,9 +175,10 @@ def choose(logits: NDArray[np.float32], noise: NDArray[np.float64]) -> tuple[NDA
     -------
     actions [B] and their log-probabilities [B]
     """
-    shifted = logits - logits.max(axis=1, keepdims=True)
-    weight = np.exp(shifted)
-    cumulative = weight.cumsum(axis=1)
-    total = cumulative[:, -1:]
-    action = (cumulative[:, :-1] <= noise * total).sum(axis=1)
-    return action, shifted[np.arange(len(action)), action] - np.log(total[:, 0])
+    # Along the first axis, and by the ufuncs themselves: reductions along a short last axis, and methods, take longer.
+    columns = logits.T
+    shifted = columns - np.maximum.reduce(columns)
+    cumulative = np.add.accumulate(np.exp(shifted))
+    total = cumulative[-1]
+    action = np.add.reduce(cumulative[:-1] <= noise[:, 0] * total)
+    return action, shifted[action, np.arange(len(action))] - np.log(total)

@@ -1,0 +1,160 @@
+"""How near does the running system come to bare loops? Ratios within blocks, system over bare.
+
+    python -m benchmarks.efficiency [--blocks N] [--seconds S] [--parts sampling,learning,both] [--json FILE]
+
+- sampling: environment steps a second of an actor process that sends its chunks over shared memory, over those of the bare
+  loop of environments and inference;
+- learning: optimizer steps a second of a learner process that never lacks samples, over those of the bare loop of updates;
+- both: the complete system with one actor, over both bare loops side by side in two processes. The share of its sampling and
+  the share of its learning are formed in the same block; their mean is what is quoted.
+
+A block is bare and system back to back, with one seed, in fresh processes, in an order that alternates. Prints geometric means
+with 95 % intervals (Student's t on the logarithms of the ratios). `--floor` runs the bare loops once more in each block and
+holds them against themselves: less than that differs from 1 by chance.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import statistics
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, get_args
+
+from scipy import stats
+
+from benchmarks.efficiency.cases import CORES, WORKLOADS, Cell, Part, Side
+from benchmarks.efficiency.processes import CellFailed, fresh
+from suites import catalogue, environment
+from suites.cli import DONE, FAILED, ConfigError, OneLineParser, run
+from suites.statistics import MINIMUM_FOR_INTERVAL
+
+PARTS: tuple[Part, ...] = get_args(Part)
+BARE: dict[Part, tuple[Part, ...]] = {"sampling": ("sampling",), "learning": ("learning",), "both": ("sampling", "learning")}
+"""The bare loops that a part is held against, side by side."""
+UNITS = {"sampling": "steps/s", "learning": "updates/s"}
+
+
+def block(part: Part, workload: str, number: int, warmup_s: float, seconds: float, floor: bool) -> dict[str, Any]:
+    """Each side once, back to back."""
+
+    def cells(parts: Sequence[Part], side: Side) -> list[Cell]:
+        return [Cell(of, side, workload, CORES[part], number, warmup_s, seconds) for of in parts]
+
+    sides = {"bare": cells(BARE[part], "bare"), "system": cells([part], "system")}
+    if floor:
+        sides["again"] = sides["bare"]
+    order = list(sides)
+    order = order[number % len(order) :] + order[: number % len(order)]
+    told = {name: fresh(sides[name]) for name in order}
+    ratios = {name: shares(part, told[name], told["bare"]) for name in sides if name != "bare"}
+    return {"part": part, "workload": workload, "block": number, "order": order, "ratios": ratios, **told}
+
+
+def shares(part: Part, measured: Mapping[str, Any], bare: Mapping[str, Any]) -> dict[str, float]:
+    """Ratios of rates; the mean of several is what is quoted."""
+    each: dict[str, float] = {of: measured[of]["per_second"] / bare[of]["per_second"] for of in BARE[part]}
+    return each if len(each) == 1 else {"mean": statistics.fmean(each.values()), **each}
+
+
+def geometric_mean(ratios: Sequence[float]) -> tuple[float, float | None, float | None]:
+    """Of ratios within blocks, with a 95 % interval by Student's t on their logarithms; without one, of few blocks."""
+    logs, n = [math.log(ratio) for ratio in ratios], len(ratios)
+    mean = statistics.fmean(logs)
+    if n < MINIMUM_FOR_INTERVAL:
+        return math.exp(mean), None, None
+    width = statistics.stdev(logs) / math.sqrt(n) * float(stats.t.ppf(0.975, n - 1))
+    return math.exp(mean), math.exp(mean - width), math.exp(mean + width)
+
+
+def summary(blocks: Sequence[Mapping[str, Any]]) -> str:
+    """One line on all blocks of a part and workload."""
+
+    def told(side: str) -> str:
+        words = []
+        for name in blocks[0]["ratios"][side]:
+            value, low, high = geometric_mean([b["ratios"][side][name] for b in blocks])
+            words.append(f"{name} {value:.3f}" + (f" [{low:.3f} {high:.3f}]" if low is not None else ""))
+        return ", ".join(words)
+
+    speeds = []
+    for of in BARE[blocks[0]["part"]]:
+        bare, system = (statistics.median(b[side][of]["per_second"] for b in blocks) for side in ("bare", "system"))
+        speeds.append(f"{bare:,.0f} bare and {system:,.0f} {UNITS[of]}")
+    floor = f"; bare over itself: {told('again')}" if "again" in blocks[0]["ratios"] else ""
+    return (
+        f"{blocks[0]['part']}, {blocks[0]['workload']}: {told('system')}; n = {len(blocks)}; medians {', '.join(speeds)}{floor}"
+    )
+
+
+def chosen(text: str, known: Sequence[str], what: str) -> list[str]:
+    """Names from the command line."""
+    names = text.split(",")
+    for name in names:
+        if name not in known:
+            raise ConfigError(f"unknown {what} {name!r}; known: {', '.join(known)}")
+    return names
+
+
+def workloads(text: str | None) -> list[str]:
+    """Those that were asked for; or all whose environments can be made here, the others being named."""
+    known = sorted({workload for some in WORKLOADS.values() for workload in some})
+    if text is not None:
+        names = chosen(text, known, "workload")
+        for name in names:
+            catalogue.load(name).describe()
+        return names
+    usable = []
+    for name in known:
+        try:
+            catalogue.load(name).describe()
+            usable.append(name)
+        except ConfigError as error:
+            print(f"{name} is left out: {error}", flush=True)
+    return usable
+
+
+def main(arguments: Sequence[str]) -> int:
+    parser = OneLineParser(prog="efficiency", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--blocks", type=int, default=8, help="of each part and workload (%(default)s)")
+    parser.add_argument("--seconds", type=float, default=3.0, help="of each measurement (%(default)s)")
+    parser.add_argument("--warmup", type=float, default=0.5, help="seconds before each (%(default)s)")
+    parser.add_argument("--parts", default=",".join(PARTS), help="of %(default)s")
+    parser.add_argument("--workloads", help="by default all that can be measured here")
+    parser.add_argument("--floor", action="store_true", help="hold the bare loops against themselves, too")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="where the figures of every block go")
+    options = parser.parse_args(arguments)
+    if options.blocks < 1 or options.seconds <= 0 or options.warmup < 0:
+        raise ConfigError("--blocks must be at least 1, --seconds more than 0, and --warmup not negative")
+    parts, names = chosen(options.parts, PARTS, "part"), workloads(options.workloads)
+    told: dict[str, Any] = {"environment": environment.manifest(), "seconds": options.seconds, "warmup_s": options.warmup}
+    told["blocks"] = []
+    print("system over bare, geometric means of ratios within blocks [95 % interval]", flush=True)
+    for part in PARTS:
+        for workload in WORKLOADS[part]:
+            if part not in parts or workload not in names:
+                continue
+            blocks = []
+            for number in range(options.blocks):
+                blocks.append(block(part, workload, number, options.warmup, options.seconds, options.floor))
+                if options.json is not None:
+                    # After every block: what is measured is kept, whatever comes.
+                    told["blocks"].append(blocks[-1])
+                    options.json.write_text(json.dumps(told, indent=1) + "\n")
+            print(summary(blocks), flush=True)
+    return DONE
+
+
+def console(arguments: Sequence[str]) -> int:
+    try:
+        return main(arguments)
+    except CellFailed as error:
+        print(f"efficiency: {error}", file=sys.stderr)
+        return FAILED
+
+
+if __name__ == "__main__":
+    sys.exit(run("efficiency", console))

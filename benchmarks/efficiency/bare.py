@@ -1,0 +1,99 @@
+"""The bare loops: what sampling and learning cost where there is no system around them."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+
+from benchmarks.efficiency.cases import RECORDED, Window, record
+from tianji.algorithms import algorithm, dqn, networks
+from tianji.algorithms.algorithm import Experience
+from tianji.config import TrainConfig
+from tianji.envs import EnvDescription, Environments
+from tianji.topology import chunk_layout
+from tianji.worlds.sampler import choose, epsilon_greedy
+
+
+class Sampling:
+    """Environments and inference in a loop. Nothing is kept, counted or sent.
+
+    Seeds, noise and the policy are those of a run's first actor: it takes the same steps to the last bit.
+    """
+
+    def __init__(self, config: TrainConfig, describe: EnvDescription) -> None:
+        self._config, self._describe, self._steps = config, describe, 0
+        self._network = networks.build(config.network, describe.features, describe.actions)
+        self._blocks = self._network.views(self._network.initialise(config.seed))
+        seeds = [np.random.SeedSequence([config.seed, number]).generate_state(2) for number in range(config.envs_per_actor)]
+        self._noise = [np.random.default_rng(action_seed) for _, action_seed in seeds]
+        self._envs = Environments(config.env, config.envs_per_actor, config.atari)
+        self.observation = self._envs.reset([int(env_seed) for env_seed, _ in seeds])
+        self._reward = np.zeros(config.envs_per_actor, np.float32)
+
+    def fragment(self) -> int:
+        """As many steps as make a chunk; returns their number over all environments."""
+        config, describe, observation, reward = self._config, self._describe, self.observation, self._reward
+        network, blocks = self._network, self._blocks
+        noise = np.stack([rng.random((config.fragment_steps, 2)) for rng in self._noise], axis=1)
+        replays = config.algo == "dqn"
+        for drawn in noise:
+            scores = network.scores(blocks, describe.encode(observation))
+            if replays:
+                action = epsilon_greedy(scores, drawn, dqn.epsilon(config.dqn, self._steps * config.actors))
+            else:
+                action, _ = choose(scores, drawn[:, :1])
+            self._envs.step(action, observation, reward)
+            self._steps += config.envs_per_actor
+        return config.chunk_samples
+
+    def close(self) -> None:
+        self._envs.close()
+
+
+class Learning:
+    """Rounds of updates, on chunks that lie in memory.
+
+    A round of DQN inserts the chunk that pays for it before it trains, as the learner does.
+    """
+
+    def __init__(self, config: TrainConfig, describe: EnvDescription) -> None:
+        self._config, self._rounds = config, 0
+        self.algorithm = algorithm.make(config, describe)
+        layout = chunk_layout(config, describe)
+        self._actors = [
+            [layout.views(chunk.memory) for chunk in record(config, describe, actor)] for actor in range(config.actors)
+        ]
+        if self.algorithm.reuses:
+            # Until there is enough to learn from.
+            while not self.round():
+                pass
+
+    def round(self) -> int:
+        """One round; returns its optimizer steps."""
+        config, number = self._config, self._rounds
+        self._rounds += 1
+        before = number * config.round_steps
+        if not self.algorithm.reuses:
+            # The learner's chunks are a round old when it gets to them, for sampling goes on meanwhile.
+            return self.algorithm.update([chunks[number % RECORDED] for chunks in self._actors], before, stale=True)
+        each = config.round_chunks // config.actors
+        for sequence in range(number * each, (number + 1) * each):
+            self.algorithm.insert(
+                [Experience(chunks[sequence % RECORDED], actor, sequence) for actor, chunks in enumerate(self._actors)]
+            )
+        return self.algorithm.train(before + config.round_steps)
+
+
+def sampling(loop: Sampling, window: Window) -> None:
+    """Sample for the length of a window; counts environment steps."""
+    clock, steps = time.monotonic_ns, 0
+    while not window.see(clock(), steps):
+        steps += loop.fragment()
+
+
+def learning(loop: Learning, window: Window) -> None:
+    """Learn for the length of a window; counts optimizer steps."""
+    clock, updates = time.monotonic_ns, 0
+    while not window.see(clock(), updates):
+        updates += loop.round()

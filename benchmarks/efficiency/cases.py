@@ -1,0 +1,142 @@
+"""What is compared: configurations in which nobody need wait, experience to learn from, and the window of a measurement."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from baselines.system import Task
+from baselines.tianji import Unbalanced
+from suites import catalogue
+from tianji.config import TrainConfig
+from tianji.envs import EnvDescription
+from tianji.messages import SlotRef
+from tianji.roles.actor import Rollout
+from tianji.topology import chunk_layout
+from tianji.worlds.sampler import Sampler
+
+Part = Literal["sampling", "learning", "both"]
+Side = Literal["bare", "system"]
+
+WORKLOADS: dict[Part, tuple[str, ...]] = {
+    "sampling": ("cartpole-ppo-zoo", "cartpole-dqn-zoo", "lunarlander-ppo"),
+    "learning": ("cartpole-ppo-zoo", "cartpole-dqn-zoo", "lunarlander-ppo"),
+    # Not lunarlander-ppo: one actor takes several times as long for a round as its updates do, so the learner would wait for
+    # samples most of the time, and its share of a bare loop that never waits would say nothing about the system.
+    "both": ("cartpole-ppo-zoo", "cartpole-dqn-zoo"),
+}
+CORES: dict[Part, int] = {"sampling": 1, "learning": 2, "both": 1}
+"""For which TianJi deals its environments out to actors: one of them samples, and all of them are played to the learner."""
+ENDLESS = 1 << 50
+"""Environment steps: no run gets there."""
+FROZEN = 1e-12
+"""A learning rate: updates are computed in full and change nothing, so bare loop and system have the same policy throughout.
+Otherwise episodes would grow longer while the system learns, and its environments be reset less often than the bare loop's."""
+SLOTS = 32
+"""Chunks that the actor may have in flight with both at once: a learner with a replay gives slots back up to two rounds later,
+and the actor is not to wait for them."""
+RECORDED = 2
+"""Chunks of each actor that are recorded for learners."""
+
+
+class Cell(Struct, frozen=True):
+    """One measurement, in processes of its own."""
+
+    part: Part
+    side: Side
+    workload: str
+    cores: int
+    seed: int
+    warmup_s: float
+    seconds: float
+
+
+def configuration(part: Part, workload: str, cores: int, seed: int) -> tuple[TrainConfig, EnvDescription]:
+    """TianJi's configuration of a workload for a measurement, and its environment.
+
+    PPO is relaxed: its actors never wait for weights. Alone, the learner is fed under the two-sided balance, as it is by
+    default. With both at once nobody waits for the other: a learner with a replay because the balance is off; PPO's because
+    actors run ahead, and what is made too early is evicted.
+    """
+    w = catalogue.load(workload)
+    config = Unbalanced().config(Task(Unbalanced.name, w, seed, tuple(range(cores))))
+    balance = "two-sided" if part == "learning" else "off" if config.algo == "dqn" else "one-sided"
+    frozen = replace(
+        config,
+        balance=balance,
+        chunk_slots=SLOTS if part == "both" else config.chunk_slots,
+        stop_steps=ENDLESS,
+        stop_seconds=None,
+        ppo=replace(config.ppo, learning_rate=FROZEN, learning_rate_schedule="constant"),
+        # As with PPO's first policy: actions at random.
+        dqn=replace(config.dqn, learning_rate=FROZEN, epsilon_start=1.0, epsilon_end=1.0),
+    )
+    return frozen, w.describe()
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A chunk as an actor made it, with the numbers that its header needs."""
+
+    memory: bytearray
+    count: int
+    ragged_rows: int
+    size_bytes: int
+
+
+def record(config: TrainConfig, describe: EnvDescription, actor: int) -> list[Recorded]:
+    """The first chunks of this actor, under the initial policy."""
+    layout = chunk_layout(config, describe)
+    memory = [bytearray(layout.capacity_bytes) for _ in range(RECORDED)]
+    sampler = Sampler(config, describe, layout, lambda ref: layout.views(memory[ref.slot]), actor, time.monotonic_ns)
+    try:
+        sampler.weights()[:] = sampler.network.initialise(config.seed)
+        done = [sampler.run(Rollout(SlotRef(actor, k))) for k in range(RECORDED)]
+    finally:
+        sampler.close()
+    return [Recorded(memory[d.slot.slot], d.count, d.ragged_rows, d.size_bytes) for d in done]
+
+
+class Window:
+    """How much was done between two looks: the first after the warm-up, and the first that is `seconds` later than that.
+
+    Both ends are moments at which something was complete, so the rate is exact however much is done at a time.
+    """
+
+    def __init__(self, warmup_s: float, seconds: float) -> None:
+        self.length_s = warmup_s + seconds
+        """At the least, warm-up included."""
+        self._warmup_ns, self._length_ns = round(warmup_s * 1e9), round(seconds * 1e9)
+        self._seen_ns: int | None = None
+        self._begin: tuple[int, int] | None = None
+        self._end: tuple[int, int] | None = None
+        self.over = False
+
+    def see(self, at_ns: int, total: int) -> bool:
+        """By this time so much had been done in all; say whether the window is over."""
+        if self._seen_ns is None:
+            self._seen_ns = at_ns
+        if self._begin is None:
+            if at_ns - self._seen_ns >= self._warmup_ns:
+                self._begin = at_ns, total
+        elif not self.over:
+            self._end = at_ns, total
+            self.over = at_ns - self._begin[0] >= self._length_ns
+        return self.over
+
+    def result(self) -> dict[str, Any]:
+        """Count, seconds and rate; up to the last look where the window is not over.
+
+        Raises
+        ------
+        RuntimeError
+            when less than two things were done in the window.
+        """
+        if self._begin is None or self._end is None:
+            raise RuntimeError("fewer than two pieces of work were done in the window: give it more seconds")
+        count, seconds = self._end[1] - self._begin[1], (self._end[0] - self._begin[0]) / 1e9
+        return {"count": count, "seconds": seconds, "per_second": count / seconds}

@@ -1,0 +1,208 @@
+"""The same work inside the system: real role processes, and a stand-in for those that are left out."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TypeVar
+
+import msgspec
+import numpy as np
+from msgspec.structs import replace
+from tianji.train import train
+
+from benchmarks.efficiency.cases import RECORDED, Window, record
+from tianji.algorithms import networks
+from tianji.channel.registry import Network
+from tianji.channel.waiter import Waiter
+from tianji.channel.zmq import Control
+from tianji.config import TrainConfig
+from tianji.envs import EnvDescription
+from tianji.launch import local
+from tianji.messages import ChunkHeader, Done, Episodes, FromRole, Report, SlotRef, Snapshot, encode
+from tianji.staleness import SequenceLedger
+from tianji.topology import Topology, build, chunk_edge, parameters
+from tianji.worlds.real import Assignment
+
+T = TypeVar("T")
+StandIn = Callable[[Network, Topology, threading.Event], T]
+"""Does the work of roles that are left out, until it has what it wants or the event is set."""
+
+LIMIT_S = 60.0
+"""Beyond the length of their window, in which it must be over."""
+LOOK_S = 0.1
+"""After so long without a call a stand-in looks whether it is still wanted."""
+
+
+def beside(
+    config: TrainConfig, describe: EnvDescription, kinds: Sequence[str], stand_in: StandIn[T], limit_s: float
+) -> tuple[T, list[Report]]:
+    """Start roles of these kinds as the launcher does, with a stand-in for the others in a thread of this process.
+
+    Returns
+    -------
+    what the stand-in returns, and the roles' reports.
+
+    Raises
+    ------
+    tianji.launch.local.RoleFailed
+        when a role fails. Nothing is left running then, nor after Ctrl-C.
+    """
+    unwanted, reports = threading.Event(), list[Report]()
+
+    def listen(message: FromRole) -> str | None:
+        if isinstance(message, Report):
+            reports.append(message)
+        return "measured" if isinstance(message, Done) else None
+
+    def work(topology: Topology, control_uri: str) -> T:
+        with Network() as network, Control(network.context, control_uri) as line:
+            try:
+                return stand_in(network, topology, unwanted)
+            finally:
+                line.send(encode(Done("measured")))
+
+    with ExitStack() as stack:
+        control, base_uri = stack.enter_context(local.control_socket())
+        topology, control_uri = build(config, base_uri.replace("ipc:", f"{config.channel}:", 1)), f"{base_uri}/control"
+        supervisor = local.Supervisor(control, listen)
+        pool = stack.enter_context(ThreadPoolExecutor(1))
+        stack.callback(supervisor.end)
+        stack.callback(unwanted.set)
+        for spec in topology.roles:
+            if spec.kind in kinds:
+                assignment = Assignment(spec, config, describe, topology, control_uri, os.getpid())
+                supervisor.spawn(spec.name, ["tianji.worlds.real", f"tj-{spec.name}"], msgspec.json.encode(assignment))
+        future = pool.submit(work, topology, control_uri)
+        supervisor.supervise(limit_s)
+        unwanted.set()
+        return future.result(), reports
+
+
+@dataclass
+class Consumed:
+    """What came from an actor."""
+
+    chunks: int = 0
+    steps: int = 0
+    lost: int = 0
+    duplicated: int = 0
+
+
+def sampling(config: TrainConfig, describe: EnvDescription, window: Window) -> tuple[Consumed, list[Report]]:
+    """An actor process that sends its chunks over shared memory to a consumer that gives them straight back."""
+
+    def consume(network: Network, topology: Topology, unwanted: threading.Event) -> Consumed:
+        edge, size = chunk_edge(config, describe), parameters(config, describe)
+        inlet = network.inlet(topology.chunks(0), edge)
+        board = network.weights_outlet(topology.weights(0), size)
+        policy = networks.build(config.network, describe.features, describe.actions)
+        # Once: these actors sample on with what they have.
+        board.publish(0, policy.initialise(config.seed))
+        came, ledger, clock = Consumed(), SequenceLedger(), time.monotonic_ns
+        with Waiter([inlet, board]) as waiter:
+            while not window.over and not unwanted.is_set():
+                board.serve()
+                chunks = inlet.receive()
+                if not chunks:
+                    waiter.wait(LOOK_S)
+                    continue
+                inlet.release([chunk.slot for chunk in chunks])
+                for chunk in chunks:
+                    ledger.see(chunk.producer, chunk.sequence)
+                    came.chunks += 1
+                    came.steps += chunk.count
+                window.see(clock(), came.steps)
+        came.lost, came.duplicated = ledger.lost, ledger.duplicated
+        return came
+
+    return beside(config, describe, ["actor"], consume, window.length_s + LIMIT_S)
+
+
+def learning(config: TrainConfig, describe: EnvDescription, window: Window) -> tuple[list[int], list[Report]]:
+    """A learner process, and its buffer, fed by one that plays all actors and never lets it wait.
+
+    Returns
+    -------
+    versions as they were seen on the weights edge, and the roles' reports.
+    """
+
+    def feed(network: Network, topology: Topology, unwanted: threading.Event) -> list[int]:
+        edge = chunk_edge(config, describe)
+        outlets = [network.outlet(topology.chunks(0), edge, actor) for actor in range(config.actors)]
+        weights = np.zeros(parameters(config, describe), np.float32)
+        board = network.weights_inlet(topology.weights(0), len(weights))
+        experience = [record(config, describe, actor) for actor in range(config.actors)]
+        filled: set[SlotRef] = set()
+        credit: list[list[SlotRef]] = [[] for _ in outlets]
+        sequence = [0] * config.actors
+        versions, clock = list[int](), time.monotonic_ns
+        with Waiter([*outlets, board]) as waiter:
+            while not window.over and not unwanted.is_set():
+                for slots, outlet in zip(credit, outlets, strict=True):
+                    slots += outlet.credits()
+                # After the credit, as actors do: what is sent for it then is of the newest policy.
+                version = board.latest(weights)
+                if version is not None:
+                    versions.append(version)
+                    if version:
+                        window.see(clock(), version)
+                if not versions or not any(credit):
+                    waiter.wait(LOOK_S)
+                    continue
+                for actor, (slots, outlet) in enumerate(zip(credit, outlets, strict=True)):
+                    for slot in slots:
+                        chunk = experience[actor][slot.slot % RECORDED]
+                        if slot not in filled:
+                            filled.add(slot)
+                            outlet.slot(slot)[: chunk.size_bytes] = memoryview(chunk.memory)[: chunk.size_bytes]
+                        header = ChunkHeader(
+                            actor,
+                            sequence[actor],
+                            versions[-1],
+                            edge.layout.id,
+                            chunk.count,
+                            chunk.ragged_rows,
+                            chunk.size_bytes,
+                            slot,
+                        )
+                        outlet.send([header])
+                        sequence[actor] += 1
+                    slots.clear()
+        return versions
+
+    return beside(config, describe, ["learner", "buffer"], feed, window.length_s + LIMIT_S)
+
+
+def both(config: TrainConfig, sampled: Window, learned: Window) -> list[Report]:
+    """The complete system, as `tianji train` runs it; returns the roles' reports.
+
+    Parameters
+    ----------
+    sampled, learned
+        count environment steps of the actor, and optimizer steps.
+    """
+
+    enough = False
+
+    def listen(message: FromRole) -> None:
+        nonlocal enough
+        match message:
+            case Episodes(actor_steps=steps, at_ns=at):
+                sampled.see(at, steps)
+            case Snapshot(version=version, at_ns=at) if version:
+                learned.see(at, version)
+        if sampled.over and learned.over and not enough:
+            enough = True
+            # `train` keeps what was done when it is interrupted, and has no other way of being stopped by who listens.
+            raise KeyboardInterrupt
+
+    result = train(replace(config, stop_seconds=sampled.length_s + LIMIT_S), listen)
+    if result.outcome == "interrupted" and not enough:
+        raise KeyboardInterrupt
+    return result.reports
