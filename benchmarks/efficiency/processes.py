@@ -18,7 +18,7 @@ import msgspec
 
 from benchmarks.efficiency.cases import Cell
 from benchmarks.efficiency.cell import READY
-from tianji.launch.local import ONE_THREAD
+from tianji.launch.children import ONE_THREAD
 
 ROOT = Path(__file__).parent.parent.parent
 SETUP_S = 120.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -14,20 +15,23 @@ from typing import TypeVar
 import msgspec
 import numpy as np
 from msgspec.structs import replace
-from tianji.train import train
 
 from benchmarks.efficiency.cases import RECORDED, Window, record
+from tianji import topology as names
 from tianji.algorithms import networks
 from tianji.channel.registry import Network
 from tianji.channel.waiter import Waiter
 from tianji.channel.zmq import Control
 from tianji.config import TrainConfig
 from tianji.envs import EnvDescription
-from tianji.launch import local
-from tianji.messages import ChunkHeader, Done, Episodes, FromRole, Report, SlotRef, Snapshot, encode
+from tianji.launch.children import Children
+from tianji.launch.local import control_socket
+from tianji.launch.supervisor import Heard, Supervisor
+from tianji.messages import LIFE, ChunkHeader, Done, Episodes, Report, SlotRef, Snapshot, encode
 from tianji.staleness import SequenceLedger
 from tianji.topology import Topology, build, chunk_edge, parameters
-from tianji.worlds.real import Assignment
+from tianji.training import train
+from tianji.worlds.real import Assignment, LocalAssignment
 
 T = TypeVar("T")
 StandIn = Callable[[Network, Topology, threading.Event], T]
@@ -50,34 +54,35 @@ def beside(
 
     Raises
     ------
-    tianji.launch.local.RoleFailed
+    tianji.launch.supervisor.RoleFailed
         when a role fails. Nothing is left running then, nor after Ctrl-C.
     """
     unwanted, reports = threading.Event(), list[Report]()
 
-    def listen(message: FromRole) -> str | None:
+    def listen(message: Heard) -> str | None:
         if isinstance(message, Report):
             reports.append(message)
         return "measured" if isinstance(message, Done) else None
 
     def work(topology: Topology, control_uri: str) -> T:
-        with Network() as network, Control(network.context, control_uri) as line:
+        with Network() as network, Control(network.context, control_uri, network.security) as line:
             try:
                 return stand_in(network, topology, unwanted)
             finally:
                 line.send(encode(Done("measured")))
 
     with ExitStack() as stack:
-        control, base_uri = stack.enter_context(local.control_socket())
+        control, base_uri = stack.enter_context(control_socket())
         topology, control_uri = build(config, base_uri.replace("ipc:", f"{config.channel}:", 1)), f"{base_uri}/control"
-        supervisor = local.Supervisor(control, listen)
+        children, specs = Children(), [spec for spec in topology.roles if spec.kind in kinds]
+        supervisor = Supervisor(control, children, frozenset(spec.name for spec in specs), listen)
         pool = stack.enter_context(ThreadPoolExecutor(1))
         stack.callback(supervisor.end)
         stack.callback(unwanted.set)
-        for spec in topology.roles:
-            if spec.kind in kinds:
-                assignment = Assignment(spec, config, describe, topology, control_uri, os.getpid())
-                supervisor.spawn(spec.name, ["tianji.worlds.real", f"tj-{spec.name}"], msgspec.json.encode(assignment))
+        for spec in specs:
+            assignment = Assignment(spec, config, describe, topology, control_uri)
+            told = msgspec.json.encode(LocalAssignment(assignment, os.getpid(), tuple(sys.path)))
+            children.spawn(spec.name, ["tianji.worlds.real", f"tj-{spec.name}"], told)
         future = pool.submit(work, topology, control_uri)
         supervisor.supervise(limit_s)
         unwanted.set()
@@ -99,12 +104,12 @@ def sampling(config: TrainConfig, describe: EnvDescription, window: Window) -> t
 
     def consume(network: Network, topology: Topology, unwanted: threading.Event) -> Consumed:
         edge, size = chunk_edge(config, describe), parameters(config, describe)
-        inlet = network.inlet(topology.chunks(0), edge)
-        board = network.weights_outlet(topology.weights(0), size)
+        inlet = network.inlet(topology.addresses[names.chunks(0)], edge)
+        board = network.weights_outlet(topology.addresses[names.weights(0)], size)
         policy = networks.build(config.network, describe.features, describe.actions)
         # Once: these actors sample on with what they have.
         board.publish(0, policy.initialise(config.seed))
-        came, ledger, clock = Consumed(), SequenceLedger(), time.monotonic_ns
+        came, ledger, clock = Consumed(), SequenceLedger(LIFE), time.monotonic_ns
         with Waiter([inlet, board]) as waiter:
             while not window.over and not unwanted.is_set():
                 board.serve()
@@ -134,9 +139,9 @@ def learning(config: TrainConfig, describe: EnvDescription, window: Window) -> t
 
     def feed(network: Network, topology: Topology, unwanted: threading.Event) -> list[int]:
         edge = chunk_edge(config, describe)
-        outlets = [network.outlet(topology.chunks(0), edge, actor) for actor in range(config.actors)]
+        outlets = [network.outlet(topology.addresses[names.chunks(0)], edge, actor) for actor in range(config.actors)]
         weights = np.zeros(parameters(config, describe), np.float32)
-        board = network.weights_inlet(topology.weights(0), len(weights))
+        board = network.weights_inlet(topology.addresses[names.weights(0)], len(weights))
         experience = [record(config, describe, actor) for actor in range(config.actors)]
         filled: set[SlotRef] = set()
         credit: list[list[SlotRef]] = [[] for _ in outlets]
@@ -190,7 +195,7 @@ def both(config: TrainConfig, sampled: Window, learned: Window) -> list[Report]:
 
     enough = False
 
-    def listen(message: FromRole) -> None:
+    def listen(message: Heard) -> None:
         nonlocal enough
         match message:
             case Episodes(actor_steps=steps, at_ns=at):

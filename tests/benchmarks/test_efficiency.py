@@ -21,6 +21,7 @@ from benchmarks.efficiency import bare, cases, processes, system
 from benchmarks.efficiency.cases import Cell, Window
 from benchmarks.efficiency.cell import measure
 from suites.cli import run
+from tianji.launch.supervisor import RoleFailed
 
 PPO, DQN = "cartpole-ppo-zoo", "cartpole-dqn-zoo"
 
@@ -118,8 +119,8 @@ def test_both_at_once(workload):
 
 def test_a_role_that_fails_is_told_of_and_takes_the_stand_in_along(monkeypatch):
     config, describe = cases.configuration("sampling", PPO, 1, seed=3)
-    monkeypatch.setattr(system, "Assignment", lambda *_: {"not": "an assignment"})
-    with pytest.raises(system.local.RoleFailed, match=r"actor g0\.a0 ended"):
+    monkeypatch.setattr(system, "LocalAssignment", lambda *_: {"not": "an assignment"})
+    with pytest.raises(RoleFailed, match=r"actor g0\.a0 ended"):
         system.sampling(config, describe, Window(0.0, 0.2))
 
 
