@@ -29,7 +29,7 @@ NAMED = (
 """Settings with options of their own."""
 MAY_CHANGE = (
     "stop_return", "stop_steps", "stop_seconds", "device", "kernel", "channel", "launcher", "ray_address", "placement",
-    "encrypt", "restarts", "snapshot_every_steps", "checkpoint_seconds", "checkpoint_replay"
+    "encrypt", "learner_threads", "restarts", "snapshot_every_steps", "checkpoint_seconds", "checkpoint_replay"
 )  # fmt: skip
 """Settings that a run which is resumed may be given anew."""
 ENVIRONMENTS = 8

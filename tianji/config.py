@@ -237,6 +237,9 @@ class TrainConfig(Settings):
     device: Literal["cpu", "cuda"] = "cpu"
     kernel: Literal["auto", "numpy", "torch"] = "auto"
     """Who computes updates: hand-derived NumPy gradients (fastest on a CPU) or torch autograd (any device)."""
+    learner_threads: Positive | None = None
+    """Of torch, where it computes updates. None: the cores that actors leave free, shared by the learners, at least one.
+    Perceptrons on a CPU, and every other role, have one: more make small matrices slower."""
     horizon_steps: Positive = 1_000_000
     """What schedules count towards, in environment steps summed over actors."""
     stop_steps: Positive = 1_000_000

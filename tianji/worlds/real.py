@@ -98,11 +98,19 @@ def run(assignment: Assignment, network: Network, control: Control) -> None:
         tell(Bound(spec.name, PROTOCOL, assembler.bind(spec)))
         assembler.wire(_wiring(control))
     host = assembler.build(spec, assignment.past)
+    if spec.kind == "learner" and (torch := sys.modules.get("torch")) is not None:
+        torch.set_num_threads(learner_threads(assignment.config, len(os.sched_getaffinity(0))))
     try:
         tell(Hello(spec.name, PROTOCOL, os.getpid()))
         serve(host, control)
     finally:
         host.close()
+
+
+def learner_threads(config: TrainConfig, cores: int) -> int:
+    """Threads in which a learner computes with torch, on a host of so many cores."""
+    spare = cores - config.groups * config.actors
+    return config.learner_threads or max(1, spare // config.groups)
 
 
 def _wiring(control: Control) -> dict[str, str]:

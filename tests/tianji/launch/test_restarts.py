@@ -51,7 +51,7 @@ def test_a_dead_actor_or_buffer_is_replaced(small, kind, channel, victim):
     config = {"strict": small, "relaxed": small, "dqn": lambda **more: replaying(small, **more)}[kind]
     more = {"discipline": "relaxed"} if kind == "relaxed" else {}
     killer = Killer((victim, 4096), (victim, 10_000))
-    steps = 32_768 if kind == "dqn" else 131_072
+    steps = 32_768 if kind == "dqn" else 65_536
     result = train(config(stop_steps=steps, channel=channel, **more), killer)
     assert result.outcome == "steps"
     assert not killer.victims
@@ -94,6 +94,23 @@ def test_a_dead_learner_goes_on_from_its_last_state(small, kind):
     assert learner.counters["steps"] == result.steps
     ratio = learner.counters["consumption_ratio"] / learner.counters["consumption_ratio_target"]
     assert ratio == pytest.approx(1, abs=0.02)
+
+
+@pytest.mark.parametrize("victim", ["root", "learner g1"])
+def test_groups_go_on_from_what_each_of_them_stored(small, victim):
+    stored, killed = set(), []
+
+    def kill_when_all_have_stored(message):
+        if isinstance(message, Saved):
+            stored.add(message.role)
+        if isinstance(message, Snapshot) and len(stored) == 2 and not killed and kill(victim):
+            killed.append(message.steps)
+
+    result = train(small(groups=2, stop_steps=131_072, checkpoint_seconds=0.2), kill_when_all_have_stored)
+    assert killed
+    assert [r.role for r in result.restarts] == [""]
+    assert result.outcome == "steps"
+    assert 131_072 - result.steps < 2 * result.config.round_steps
 
 
 def test_a_role_that_dies_once_too_often_ends_the_run_with_the_cause(small):
