@@ -1,10 +1,10 @@
 """A workload as options of the command."""
 
 import msgspec
-from benchmarks import from_launch
 
 from baselines.system import Task
 from baselines.tianji import TianJi
+from benchmarks import from_launch
 from suites import catalogue
 from tianji.__main__ import parser, settings
 
