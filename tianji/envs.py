@@ -222,6 +222,9 @@ def _misfit(observation: Any, space: gym.spaces.Box | gym.spaces.Discrete) -> st
 
 
 def _unknown(env_id: str, error: Exception) -> str:
+    if isinstance(error, gym.error.DependencyNotInstalled) and "Box2D" in str(error):
+        # Gymnasium's own advice needs a compiler.
+        return f"environment {env_id}: Box2D is not installed; pip install 'tianji-bench[box2d]' brings it"
     near = difflib.get_close_matches(env_id, gym.registry.keys(), n=1)
     hint = f"did you mean {near[0]}?" if near and near[0] != env_id else "give the id of a registered Gymnasium environment"
     return f"environment {env_id}: {' '.join(str(error).split())}; {hint}"

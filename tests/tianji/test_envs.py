@@ -1,3 +1,5 @@
+import sys
+
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -299,3 +301,12 @@ def test_what_a_stack_keeps_does_not_change_with_the_place_it_lay_in():
     stacks.keep()
     place[:] = 7
     assert stacks.seen.tolist() == [[1, 1]]
+
+
+def test_what_box2d_needs_is_told(monkeypatch):
+    # As where it is not installed; importing it here would end this process, whose warnings are errors.
+    monkeypatch.setitem(sys.modules, "Box2D", None)
+    for name in [name for name in sys.modules if name.startswith("gymnasium.envs.box2d")]:
+        monkeypatch.delitem(sys.modules, name)
+    with pytest.raises(ConfigError, match=r"Box2D is not installed; pip install 'tianji-bench\[box2d\]'"):
+        describe("LunarLander-v3")
