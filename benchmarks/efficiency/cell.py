@@ -53,7 +53,7 @@ def measure(cell: Cell, ready: Callable[[], None]) -> dict[str, Any]:
             told = {"sampling": sampled.result(), "consumed": asdict(came)}
         case _, "learning":
             ready()
-            _, reports = system.learning(config, describe, learned)
+            reports = system.learning(config, describe, learned)
             told = {"learning": learned.result()}
         case _:
             ready()

@@ -129,15 +129,13 @@ def sampling(config: TrainConfig, describe: EnvDescription, window: Window) -> t
     return beside(config, describe, ["actor"], consume, window.length_s + LIMIT_S)
 
 
-def learning(config: TrainConfig, describe: EnvDescription, window: Window) -> tuple[list[int], list[Report]]:
-    """A learner process, and its buffer, fed by one that plays all actors and never lets it wait.
+def learning(config: TrainConfig, describe: EnvDescription, window: Window) -> list[Report]:
+    """A learner process and its buffer, fed by one that plays all actors and never lets them wait; returns their reports.
 
-    Returns
-    -------
-    versions as they were seen on the weights edge, and the roles' reports.
+    The window sees versions as they appear on the weights edge.
     """
 
-    def feed(network: Network, topology: Topology, unwanted: threading.Event) -> list[int]:
+    def feed(network: Network, topology: Topology, unwanted: threading.Event) -> None:
         edge = chunk_edge(config, describe)
         outlets = [network.outlet(topology.addresses[names.chunks(0)], edge, actor) for actor in range(config.actors)]
         weights = np.zeros(parameters(config, describe), np.float32)
@@ -146,18 +144,18 @@ def learning(config: TrainConfig, describe: EnvDescription, window: Window) -> t
         filled: set[SlotRef] = set()
         credit: list[list[SlotRef]] = [[] for _ in outlets]
         sequence = [0] * config.actors
-        versions, clock = list[int](), time.monotonic_ns
+        version: int | None = None
         with Waiter([*outlets, board]) as waiter:
             while not window.over and not unwanted.is_set():
                 for slots, outlet in zip(credit, outlets, strict=True):
                     slots += outlet.credits()
                 # After the credit, as actors do: what is sent for it then is of the newest policy.
-                version = board.latest(weights)
-                if version is not None:
-                    versions.append(version)
+                newest = board.latest(weights)
+                if newest is not None:
+                    version = newest
                     if version:
-                        window.see(clock(), version)
-                if not versions or not any(credit):
+                        window.see(time.monotonic_ns(), version)
+                if version is None or not any(credit):
                     waiter.wait(LOOK_S)
                     continue
                 for actor, (slots, outlet) in enumerate(zip(credit, outlets, strict=True)):
@@ -169,7 +167,7 @@ def learning(config: TrainConfig, describe: EnvDescription, window: Window) -> t
                         header = ChunkHeader(
                             actor,
                             sequence[actor],
-                            versions[-1],
+                            version,
                             edge.layout.id,
                             chunk.count,
                             chunk.ragged_rows,
@@ -179,9 +177,8 @@ def learning(config: TrainConfig, describe: EnvDescription, window: Window) -> t
                         outlet.send([header])
                         sequence[actor] += 1
                     slots.clear()
-        return versions
 
-    return beside(config, describe, ["learner", "buffer"], feed, window.length_s + LIMIT_S)
+    return beside(config, describe, ["learner", "buffer"], feed, window.length_s + LIMIT_S)[1]
 
 
 def both(config: TrainConfig, sampled: Window, learned: Window) -> list[Report]:
