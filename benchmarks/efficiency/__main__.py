@@ -26,7 +26,7 @@ from typing import Any, get_args
 
 from scipy import stats
 
-from benchmarks.efficiency.cases import CORES, WORKLOADS, Cell, Part, Side
+from benchmarks.efficiency.cases import CORES, ON_GPU, WORKLOADS, Cell, Part, Side
 from benchmarks.efficiency.processes import CellFailed, fresh
 from suites import catalogue, environment
 from suites.cli import DONE, FAILED, ConfigError, OneLineParser, run
@@ -105,16 +105,26 @@ def workloads(text: str | None) -> list[str]:
     if text is not None:
         names = chosen(text, known, "workload")
         for name in names:
-            catalogue.load(name).describe()
+            usable(name)
         return names
-    usable = []
+    found = []
     for name in known:
         try:
-            catalogue.load(name).describe()
-            usable.append(name)
+            usable(name)
+            found.append(name)
         except ConfigError as error:
             print(f"{name} is left out: {error}", flush=True)
-    return usable
+    return found
+
+
+def usable(workload: str) -> None:
+    """Raise `ConfigError` where a workload cannot be measured here."""
+    catalogue.load(workload).describe()
+    if workload in ON_GPU:
+        import torch
+
+        if not torch.cuda.is_available():
+            raise ConfigError(f"workload {workload}: its updates are for a GPU, and torch finds no CUDA device here")
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -24,11 +24,13 @@ Side = Literal["bare", "system"]
 
 WORKLOADS: dict[Part, tuple[str, ...]] = {
     "sampling": ("cartpole-ppo-zoo", "cartpole-dqn-zoo", "lunarlander-ppo"),
-    "learning": ("cartpole-ppo-zoo", "cartpole-dqn-zoo", "lunarlander-ppo"),
+    "learning": ("cartpole-ppo-zoo", "cartpole-dqn-zoo", "lunarlander-ppo", "pong84-ppo"),
     # Not lunarlander-ppo: one actor takes several times as long for a round as its updates do, so the learner would wait for
     # samples most of the time, and its share of a bare loop that never waits would say nothing about the system.
     "both": ("cartpole-ppo-zoo", "cartpole-dqn-zoo"),
 }
+ON_GPU = frozenset({"pong84-ppo"})
+"""Workloads whose updates are computed on a GPU, in the system and in the bare loop."""
 CORES: dict[Part, int] = {"sampling": 1, "learning": 2, "both": 1}
 """For which TianJi deals its environments out to actors: one of them samples, and all of them are played to the learner."""
 ENDLESS = 1 << 50
@@ -68,6 +70,7 @@ def configuration(part: Part, workload: str, cores: int, seed: int) -> tuple[Tra
     frozen = replace(
         config,
         balance=balance,
+        device="cuda" if workload in ON_GPU else "cpu",
         chunk_slots=SLOTS if part == "both" else config.chunk_slots,
         stop_steps=ENDLESS,
         stop_seconds=None,

@@ -20,7 +20,7 @@ from benchmarks.efficiency import __main__ as efficiency
 from benchmarks.efficiency import bare, cases, processes, system
 from benchmarks.efficiency.cases import Cell, Window
 from benchmarks.efficiency.cell import measure
-from suites.cli import run
+from suites.cli import ConfigError, run
 from tianji.launch.supervisor import RoleFailed
 
 PPO, DQN = "cartpole-ppo-zoo", "cartpole-dqn-zoo"
@@ -235,3 +235,17 @@ def test_whoever_ends_it_leaves_no_process(part, sent):
             for process in processes_told(folder):
                 with suppress(psutil.NoSuchProcess):
                     process.kill()
+
+
+def test_what_a_gpu_is_needed_for_is_left_out_by_name(capsys, monkeypatch):
+    import torch
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(efficiency, "WORKLOADS", {"learning": (PPO, "pong84-ppo")})
+    assert efficiency.workloads(None) == [PPO]
+    assert "pong84-ppo is left out: workload pong84-ppo: its updates are for a GPU" in capsys.readouterr().out
+    with pytest.raises(ConfigError, match="no CUDA device here"):
+        efficiency.workloads("pong84-ppo")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    assert efficiency.workloads("pong84-ppo") == ["pong84-ppo"]
+    assert cases.configuration("learning", "pong84-ppo", 1, seed=0)[0].device == "cuda"
