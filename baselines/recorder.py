@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from baselines.workload import Workload
 from tianji.algorithms import networks
-from tianji.checkpoint import Policy, save_policy
+from tianji.policy import Policy, save_policy
 
 
 class FileRecorder:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import tianji
-from tianji.checkpoint import save_policy
+from tianji.policy import save_policy
 
 config = tianji.TrainConfig(
     env="own_environment:Rooms",

@@ -9,8 +9,8 @@ from pathlib import Path
 from baselines.workload import Workload
 from suites.bundle import Evaluation, Snapshot
 from suites.statistics import streaks
-from tianji.checkpoint import load_policy
 from tianji.play import Player
+from tianji.policy import load_policy
 
 
 def evaluate(

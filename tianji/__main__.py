@@ -199,8 +199,8 @@ def _verdict(threshold: float, reached_s: float | None, steps: int | None, outco
 
 def evaluate(options: Any) -> int:
     """Play a stored policy and print its mean return."""
-    from tianji.checkpoint import load_policy
     from tianji.play import Player, games_of
+    from tianji.policy import load_policy
     from tianji.run_folder import RunFolder
 
     if options.episodes < 1:

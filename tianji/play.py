@@ -12,9 +12,9 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from tianji import atari
-from tianji.checkpoint import Policy
 from tianji.config import AtariConfig
 from tianji.envs import ATARI, Stacks, describe, make
+from tianji.policy import Policy
 
 
 def games_of(policy: Policy) -> AtariConfig:

@@ -14,12 +14,12 @@ import numpy as np
 
 from tianji.algorithms import kernels, networks
 from tianji.algorithms.networks import Vector
-from tianji.checkpoint import Policy, save_policy
 from tianji.config import TrainConfig
 from tianji.envs import EnvDescription, describe
 from tianji.launch.job import Job, steps_of
 from tianji.launch.supervisor import Heard, Restarted
 from tianji.messages import Done, Episodes, Report, Saved, Snapshot, Started
+from tianji.policy import Policy, save_policy
 from tianji.run_folder import RunFolder, read_json, read_state, replacing, state_path, write_json
 from tianji.settings import ConfigError
 from tianji.topology import parameters

@@ -7,7 +7,7 @@ from baselines import system
 from baselines.recorder import FileRecorder
 from suites import bundle, catalogue
 from tianji.algorithms.networks import ActorCritic
-from tianji.checkpoint import load_policy
+from tianji.policy import load_policy
 from tianji.settings import ConfigError
 
 

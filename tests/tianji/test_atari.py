@@ -13,12 +13,12 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from tianji import atari
 from tianji.algorithms import networks
-from tianji.checkpoint import Policy
 from tianji.config import AtariConfig, NetworkConfig, PPOConfig, TrainConfig
 from tianji.envs import describe, make
 from tianji.layout import rollout_layout, stacked
 from tianji.messages import SlotRef
 from tianji.play import Player, games_of
+from tianji.policy import Policy
 from tianji.roles.actor import Rollout
 from tianji.settings import ConfigError
 from tianji.worlds.sampler import Sampler

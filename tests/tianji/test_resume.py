@@ -13,8 +13,8 @@ from commands import refusal
 from tensorboardX.proto.event_pb2 import Event
 
 from tianji.__main__ import main
-from tianji.checkpoint import load_policy
 from tianji.cli import run
+from tianji.policy import load_policy
 from tianji.run_folder import RunFolder, read_state, replacing, state_path
 from tianji.settings import ConfigError
 from tianji.training import train

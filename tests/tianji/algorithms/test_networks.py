@@ -18,9 +18,9 @@ from tianji.algorithms import algorithm, networks_torch
 from tianji.algorithms.flat import orthogonal
 from tianji.algorithms.networks import KINDS, ActorCritic, QNetwork, build, make
 from tianji.algorithms.rollouts import Rollouts
-from tianji.checkpoint import Policy, load_policy, save_policy
 from tianji.config import NetworkConfig, PPOConfig, TrainConfig
 from tianji.envs import EnvDescription
+from tianji.policy import Policy, load_policy, save_policy
 from tianji.settings import ConfigError
 
 IMAGE = (4, 42, 42)

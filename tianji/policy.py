@@ -1,4 +1,4 @@
-"""A policy on disk: safetensors, which cannot run code, with the network's description beside the arrays."""
+"""A policy, and a policy on disk: safetensors, which cannot run code, with the network's description beside the arrays."""
 
 from __future__ import annotations
 
