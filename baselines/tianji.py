@@ -180,8 +180,12 @@ class AsPublished(SameCode):
 
 
 def actors_for(task: Task) -> int:
-    """As many actors as cores, if the environments divide among them: while actors sample, an on-policy learner waits."""
-    return max(n for n in range(1, len(task.cores) + 1) if task.workload.environments % n == 0)
+    """As many actors as cores, if the environments divide among them: while actors sample, an on-policy learner waits.
+
+    One that draws from a replay never does: it has a core of its own, if there are two.
+    """
+    most = len(task.cores) - (task.workload.algo == "dqn")
+    return max(n for n in range(1, max(1, most) + 1) if task.workload.environments % n == 0)
 
 
 class Listener:

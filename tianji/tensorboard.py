@@ -2,20 +2,37 @@
 
 from __future__ import annotations
 
+import importlib
+import sys
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 import numpy as np
-from tensorboardX import SummaryWriter
 
 from tianji.display import Live
+
+
+def _summary_writer() -> Any:
+    """tensorboardX's, imported without torch.
+
+    It takes torch's tensors where torch is, for which it imports all of it: two seconds of a core that roles want.
+    """
+    hidden = "torch" not in sys.modules
+    if hidden:
+        sys.modules["torch"] = None  # type: ignore[assignment]
+    try:
+        return importlib.import_module("tensorboardX").SummaryWriter
+    finally:
+        if hidden:
+            del sys.modules["torch"]
 
 
 class Curves:
     """Writes events into a folder; a context manager."""
 
     def __init__(self, folder: Path) -> None:
-        self._writer = SummaryWriter(str(folder), flush_secs=10)
+        self._writer = _summary_writer()(str(folder), flush_secs=10)
 
     def add(self, live: Live) -> None:
         """Points at the steps that learners have taken in."""

@@ -180,3 +180,8 @@ def test_a_run_whose_launcher_is_killed_can_be_resumed(tmp_path):
     assert done.returncode == 0, done.stderr
     result = json.loads((folder / "result.json").read_text())
     assert stored + 4096 - 1024 < result["steps"] <= stored + 4096
+
+
+def test_curves_cost_no_import_of_torch():
+    code = "import sys; from tianji.tensorboard import _summary_writer; _summary_writer(); sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0
