@@ -40,6 +40,8 @@ from tianji.worlds.sampler import Sampler
 from tianji.worlds.trainer import Trainer
 from tianji.worlds.workers import ModelWorker, Worker
 
+EPISODES_NS = 20_000_000
+"""Between two times that an actor which never sleeps tells of its episodes: a message wakes two threads and a process."""
 PROGRESS_NS = 500_000_000
 """Between two times that a learner says how far it is."""
 
@@ -80,6 +82,7 @@ class Host:
         self._work_ns = COALESCE_NS + 1
         """How long the last piece of work took; the first is taken for a long one."""
         self._begun = False
+        self._told_episodes = 0
         self._sessions_lost: dict[str, int] = {}
         """By port, as far as the role has been told."""
         self._told_ns = self.clock()
@@ -203,7 +206,8 @@ class Host:
                 start = self.clock()
                 self.outlets[port].send(chunks)
                 self.account.busy_ns["send"] += self.clock() - start
-                self._tell_episodes()
+                if self.pace() - self._told_episodes > EPISODES_NS:
+                    self.tell_kept()
             case Release(port=port, slots=slots):
                 self.inlets[port].release(slots)
             case PublishWeights(version=version):
@@ -229,11 +233,12 @@ class Host:
             case Announce(reason=reason):
                 self.tell(Done(reason))
             case End():
-                self._tell_episodes()
+                self.tell_kept()
                 self.tell(self.account.report(self.role.name, self.role.counters(), self.role.histograms()))
 
-    def _tell_episodes(self) -> None:
-        """After the chunk is on its way: telling must not delay it."""
+    def tell_kept(self) -> None:
+        """Tell of the episodes that ended: now and then, and before this process sleeps; never before a chunk is on its way."""
+        self._told_episodes = self.pace()
         if isinstance(self.worker, Sampler) and (finished := self.worker.take_finished()):
             self.tell(Episodes(self.role.name, self.worker.steps, self.clock(), finished))
 

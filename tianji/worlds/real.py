@@ -144,6 +144,7 @@ def serve(host: Host, control: Control) -> None:
                         host.stop(reason)
             if host.ended or host.pump():
                 continue
+            host.tell_kept()
             cause = host.role.waiting_for() if begun else "barrier"
             before = clock()
             waiter.wait()

@@ -18,6 +18,9 @@ from tianji.roles.actor import Rollout, RolloutDone
 from tianji.telemetry import Account, Clock
 from tianji.worlds.workers import Body, Views
 
+TIMED = 8
+"""Of so many steps the time of one is taken; it stands for the others."""
+
 
 class Sampler:
     """Steps environments under the latest weights and writes what happens into a slot.
@@ -78,19 +81,24 @@ class Sampler:
             observation[0] = stacks.seen
         for name in ("terminated", "truncated"):
             views[name].fill(False)
-        ragged = env_ns = infer_ns = 0
-        mark = self._clock()
-        for t in range(t_max):
-            scores = self.network.scores(self._blocks, self._describe.encode(stacks.seen))
-            action = self._explore(scores, noise[t], self.steps, views, t)
-            decided = self._clock()
-            infer_ns += decided - mark
-            latest = observation[history + t + 1]
-            ended = self._envs.step(action, latest, reward[t])
-            actions[t] = action
-            self.steps += b
-            mark = self._clock()
-            env_ns += mark - decided
+        ragged = env_ns = infer_ns = timed = begun = decided = 0
+        score, encode, explore, step = self.network.scores, self._describe.encode, self._explore, self._envs.step
+        blocks, clock, steps, seen = self._blocks, self._clock, self.steps, stacks.seen
+        for t, (latest, taken, got, drawn) in enumerate(zip(observation[history + 1 :], actions, reward, noise, strict=True)):
+            # Where a step takes microseconds, looking at the clock is a part of it.
+            timing = not t % TIMED
+            if timing:
+                begun = clock()
+            action = explore(score(blocks, encode(seen)), drawn, steps, views, t)
+            if timing:
+                decided = clock()
+                infer_ns += decided - begun
+            ended = step(action, latest, got)
+            if timing:
+                env_ns += clock() - decided
+                timed += 1
+            taken[:] = action
+            steps += b
             for episode in ended:
                 # One that the environment calls both terminated and truncated has ended: nothing to bootstrap.
                 views["terminated" if episode.terminated else "truncated"][t, episode.environment] = True
@@ -98,12 +106,20 @@ class Sampler:
                     views["final_observation"][ragged] = episode.observation
                     ragged += 1
             if ended:
-                self._tell(ended, mark)
-            stacks.push(latest, [episode.environment for episode in ended] if ended else None)
+                self.steps = steps
+                self._tell(ended, clock())
+            if history:
+                stacks.push(latest, [episode.environment for episode in ended] if ended else None)
+                seen = stacks.seen
+            else:
+                seen = latest
+        self.steps = steps
+        if not history:
+            stacks.push(seen)
         # The slot, in which it lies, is given away.
         stacks.keep()
-        self.account.busy_ns["infer"] += infer_ns
-        self.account.busy_ns["env"] += env_ns
+        self.account.busy_ns["infer"] += infer_ns * t_max // timed
+        self.account.busy_ns["env"] += env_ns * t_max // timed
         return RolloutDone(argument.slot, t_max * b, ragged, self._layout.size_bytes(ragged))
 
     def _tell(self, ended: Sequence[Ended], at_ns: int) -> None:
