@@ -50,7 +50,9 @@ def test_the_released_workloads_keep_their_rounds_on_any_cores(name, cores, syst
     w = catalogue.load(name)
     config = systems.get(system).config(systems.Task(system, w, 0, tuple(range(cores))))
     assert (config.environments, config.round_steps) == (8, w.round_steps)
-    assert config.actors == (1 if system == "sync" else cores)
+    # A learner that draws from a replay has a core of its own; what is left must divide the environments.
+    free = {1: 1, 2: 1, 4: 2}[cores] if w.dqn else cores
+    assert config.actors == (1 if system == "sync" else free)
     assert config.round_updates == (w.dqn.updates if w.dqn else 640)
 
 

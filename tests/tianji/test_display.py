@@ -18,7 +18,7 @@ def progress(second, steps, role="learner g0", lag=0.0):
 
 def shown(small, terminal, *messages):
     text, live = io.StringIO(), Live()
-    console = Console(file=text, force_terminal=terminal, width=120)
+    console = Console(file=text, force_terminal=terminal, width=120, _environ={"TERM": "xterm"})
     with Display(small(), live, console) as screen:
         for message in messages:
             screen.show(message, live.see(message))

@@ -22,7 +22,7 @@ from tianji.roles.actor import Actor
 from tianji.roles.buffer import Buffer
 from tianji.roles.learner import Learner, Membership
 from tianji.roles.root import Root
-from tianji.run_folder import read_state, state_path
+from tianji.run_folder import read_state, read_values, state_path
 from tianji.staleness import StalenessLedger
 from tianji.telemetry import Clock, Sink
 from tianji.topology import RoleSpec, Topology, chunk_edge, has_root, model_size, parameters
@@ -136,6 +136,10 @@ class Assembler:
         role = learner(spec, config, self.edge.layout.id, port, saves=store is not None)
         if store is not None and self.store is not None and self.store.resume:
             resume(role, worker, read_state(store))
+            if config.on_policy and config.groups > 1:
+                # Groups that wait for each other must have as many rounds to go: those that stored later repeat some.
+                kept = (read_values(state_path(Path(self.store.folder), group)) for group in range(config.groups))
+                role.steps = min(values["learner"]["steps"] for values in kept)
         models = None
         if has_root(config):
             size = model_size(config, self.describe)
