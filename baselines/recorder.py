@@ -72,8 +72,11 @@ class FileRecorder:
             peak_rss_bytes=peak_rss_bytes,
         )
 
-    def counter(self, name: str, value: float) -> None:
-        self._event("counter", time.monotonic_ns(), name=name, value=value)
+    def progress(self, at_ns: int, role: str, counts: Mapping[str, float]) -> None:
+        self._event("progress", at_ns, role=role, counts=dict(counts))
+
+    def counter(self, name: str, value: float, role: str = "") -> None:
+        self._event("counter", time.monotonic_ns(), name=name, value=value, role=role)
 
     def histogram(self, name: str, counts: Mapping[int, int]) -> None:
         self._event("histogram", time.monotonic_ns(), name=name, counts=dict(counts))

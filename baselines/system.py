@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from baselines.registry import Registry
 from baselines.workload import Workload
+from tianji.launch.node import Cluster
 
 if TYPE_CHECKING:
     from baselines.certificate import Evidence, Frozen
@@ -33,6 +34,13 @@ class Task(Struct, frozen=True):
     seed: int
     cores: tuple[int, ...]
     """Processors that the run may use, all its processes together."""
+    cluster: Cluster | None = None
+    """Nodes to spread over, one group of actors or more on each; None: this host is all there is."""
+
+    @property
+    def nodes(self) -> int:
+        """How many hosts there are."""
+        return 1 if self.cluster is None else len(self.cluster.nodes)
 
 
 class Recorder(Protocol):
@@ -50,13 +58,20 @@ class Recorder(Protocol):
     def snapshot(self, at_ns: int, steps: int, version: int, weights: NDArray[np.float32]) -> None:
         """A policy was published: the flat vector of the workload's network (see `tianji.algorithms.networks`)."""
 
+    def progress(self, at_ns: int, role: str, counts: Mapping[str, float]) -> None:
+        """How far a process is, now and then: totals since its start, by metric.
+
+        `samples_produced` of who samples; `samples_consumed` (rows trained on) and `samples_consumed_unique` (each sample
+        once) of who trains. From two of these in the steady state throughput is computed: at least one a second is needed.
+        """
+
     def process(
         self, role: str, busy_s: Mapping[str, float], wait_s: Mapping[str, float], cpu_s: float, peak_rss_bytes: int
     ) -> None:
         """A process accounts for its time, once, at its end."""
 
-    def counter(self, name: str, value: float) -> None:
-        """A total of the run, in snake_case with its unit last."""
+    def counter(self, name: str, value: float, role: str = "") -> None:
+        """A total of the run, in snake_case with its unit last; of one process alone where there are several alike."""
 
     def histogram(self, name: str, counts: Mapping[int, int]) -> None:
         """A distribution of whole numbers: how many there were of each value; the name has its unit last."""
@@ -77,9 +92,19 @@ class System(ABC):
     def available(self) -> str | None:
         """Why this system cannot run here (a missing package), in a few words; None when it can."""
 
+    on_first_node: bool = False
+    """Where there are several nodes: whether the host process does work of the system's own, and so belongs on the first of
+    them. Otherwise it stands outside all."""
+    needs_ray: bool = False
+    """Whether several nodes must be a Ray cluster."""
+
     def unable(self, workload: Workload) -> str | None:
         """Why this system cannot train on this workload, in a few words; None when it can."""
         return None
+
+    def unable_on(self, workload: Workload, nodes: int) -> str | None:
+        """Why it cannot spread this workload over so many nodes, in a few words; None when it can."""
+        return None if nodes == 1 else "it runs on one host"
 
     @abstractmethod
     def deviations(self, task: Task) -> list[str]:

@@ -12,7 +12,7 @@ from baselines.system import Recorder, System, Task
 from baselines.workload import Workload
 from tianji.config import DQNConfig, IMPALAConfig, PPOConfig, TrainConfig
 from tianji.launch.supervisor import Heard
-from tianji.messages import Episodes, Report, Snapshot, Started
+from tianji.messages import Episodes, Progress, Report, Snapshot, Started
 from tianji.training import train
 
 if TYPE_CHECKING:
@@ -188,6 +188,10 @@ def actors_for(task: Task) -> int:
     return max(n for n in range(1, max(1, most) + 1) if task.workload.environments % n == 0)
 
 
+COUNTED = ("samples_produced", "samples_consumed", "samples_consumed_unique")
+"""What of a role's counters says how far it is."""
+
+
 class Listener:
     """Passes on what the roles report."""
 
@@ -206,9 +210,11 @@ class Listener:
                 self._steps[role] = message.actor_steps
             case Snapshot(version=version, steps=steps, at_ns=at, weights=weights):
                 self.recorder.snapshot(at, steps, version, np.frombuffer(weights, "<f4"))
+            case Progress(role=role, at_ns=at, counters=counters):
+                self.recorder.progress(at, role, {name: counters[name] for name in COUNTED if name in counters})
             case Report(role=role):
                 self.recorder.process(role, message.busy_s, message.wait_s, message.cpu_s, message.peak_rss_bytes)
                 for name, value in message.counters.items():
-                    self.recorder.counter(f"{role.split()[0]}_{name}", value)
+                    self.recorder.counter(f"{role.split()[0]}_{name}", value, role)
                 for name, counts in message.histograms.items():
                     self.recorder.histogram(f"{role.split()[0]}_{name}", counts)

@@ -70,11 +70,53 @@ class Process(Event, frozen=True, tag="process"):
     peak_rss_bytes: int
 
 
+class Progress(Event, frozen=True, tag="progress"):
+    """How far a process was: totals since its start."""
+
+    role: str
+    counts: dict[str, float]
+
+
 class Counter(Event, frozen=True, tag="counter"):
-    """A total of the run."""
+    """A total of the run, or of one process."""
 
     name: str
     value: float
+    role: str = ""
+
+
+class NodeCheck(Event, frozen=True, kw_only=True, tag="node_check"):
+    """What a node was found to be, by measurement, before the run; None: it has no such limit, or it could not be measured."""
+
+    node: int
+    address: str
+    cores: float | None
+    """Its budget."""
+    cores_measured: float | None
+    """Core-seconds a second that a busy process got."""
+    link_bits_per_s: int | None
+    link_measured_bits_per_s: float | None
+    """Of one TCP connection from this node to another one, Ethernet frames and all."""
+    round_trip_s: float | None
+
+
+class NodeUsage(Event, frozen=True, kw_only=True, tag="node_usage"):
+    """What a node has used by then; None: not known there."""
+
+    node: int
+    cpu_s: float | None
+    """Of the system's processes."""
+    throttled_s: float | None
+    """For which they had used up their budget."""
+    daemons_cpu_s: float | None
+    """Of daemons that stand outside the budget."""
+    wire_sent_bytes: int | None
+    """That left by its link, frames with their headers."""
+    wire_received_bytes: int | None
+    socket_bytes: int | None
+    """Handed to TCP by the system's processes, for other nodes."""
+    control_bytes: int | None
+    """Handed to TCP by them for the launcher: what is told, not what travels."""
 
 
 class Histogram(Event, frozen=True, tag="histogram"):
@@ -125,7 +167,22 @@ class Delays(Event, frozen=True, kw_only=True, tag="delays"):
     """0 to 100: the least, ..., the most."""
 
 
-AnyEvent = Phase | FirstStep | Episode | Snapshot | Process | Counter | Histogram | Usage | Evaluation | Transfer | Delays
+AnyEvent = (
+    Phase
+    | FirstStep
+    | Episode
+    | Snapshot
+    | Progress
+    | Process
+    | Counter
+    | Histogram
+    | Usage
+    | NodeCheck
+    | NodeUsage
+    | Evaluation
+    | Transfer
+    | Delays
+)
 
 
 class Manifest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -145,7 +202,7 @@ class Manifest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     position: int
     """Within the block, in order of execution."""
     session: str
-    testbed: Literal["local", "netns"] = "local"
+    testbed: Literal["local", "netns", "ray"] = "local"
     nodes: int = 1
     division: Literal["closed", "open"] = "closed"
     scaling: Literal["strong", "weak"] | None = None

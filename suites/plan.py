@@ -26,6 +26,8 @@ class Cell(Struct, frozen=True, kw_only=True):
     seed: int
     explorers: int | None = None
     """Where their number is part of the comparison."""
+    nodes: int | None = None
+    """Likewise."""
 
     @property
     def label(self) -> str:
@@ -40,7 +42,10 @@ class Cell(Struct, frozen=True, kw_only=True):
     @property
     def setting(self) -> str:
         """What all systems of its block have in common."""
-        return self.workload if self.explorers is None else f"{self.workload}.n{self.explorers}"
+        parts = [self.workload]
+        parts += [] if self.explorers is None else [f"n{self.explorers}"]
+        parts += [] if self.nodes is None else [f"nodes{self.nodes}"]
+        return ".".join(parts)
 
 
 class Plan(Struct, frozen=True, kw_only=True):
@@ -70,7 +75,13 @@ def new_session() -> str:
 
 
 def block_of(
-    workload: str, systems: Sequence[str], twice: str | None, block: int, explorers: int | None = None, first_seed: int = 0
+    workload: str,
+    systems: Sequence[str],
+    twice: str | None,
+    block: int,
+    explorers: int | None = None,
+    first_seed: int = 0,
+    nodes: int | None = None,
 ) -> Iterator[Cell]:
     """One block: every system once, one of them twice, in an order that rotates with the block; seeds count up by block.
 
@@ -92,6 +103,7 @@ def block_of(
             position=position,
             seed=first_seed + block,
             explorers=explorers,
+            nodes=nodes,
         )
 
 

@@ -183,9 +183,9 @@ class Balance:
         if self._calm >= CALM_ROUNDS:
             self._calm, self.margin = 0, max(0, self.margin - 1)
 
-    def arrive(self, chunks: int, lost: int = 0) -> None:
-        """Chunks came in, and others before them never will."""
-        self.outstanding = max(0, self.outstanding - chunks - lost)
+    def arrive(self, chunks: int) -> None:
+        """Chunks came in."""
+        self.outstanding = max(0, self.outstanding - chunks)
 
     def recount(self, chunks: int) -> None:
         """What was outstanding changed by so many chunks without anybody sending or granting one: a process ended."""

@@ -15,9 +15,8 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from tianji import messages
 from tianji.config import TrainConfig
 from tianji.launch.supervisor import Heard, Restarted
+from tianji.training import WINDOW
 
-WINDOW = 100
-"""Episodes in the mean that is shown."""
 LINE_S = 10.0
 """Between two lines where there is no terminal."""
 
@@ -48,7 +47,7 @@ class Live:
                 self.restarts += 1
                 # Counts may have gone back.
                 self._earlier.clear()
-            case messages.Progress(role=role, at_ns=at, counters=counters):
+            case messages.Progress(role=role, at_ns=at, counters=counters) if role.startswith("learner"):
                 self.counters[role] = counters
                 self._rate(role, at, counters["steps"], counters["optimizer_steps"])
                 return True

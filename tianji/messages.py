@@ -199,7 +199,7 @@ class Snapshot(Struct, frozen=True, array_like=True, tag=13):
 
 
 class Progress(Struct, frozen=True, array_like=True, tag=26):
-    """How far a learner is, now and then: its counters as they stand."""
+    """How far a learner or an actor is, now and then: its counters as they stand."""
 
     role: str
     at_ns: int

@@ -1,13 +1,13 @@
 """A run's folder: its configuration, the state that it can be resumed from, its policy and what came of it.
 
-    config.json               the complete configuration
-    state/learner-g0.safetensors   of each group's learner, replaced whole each time
-    progress.json             seconds, episodes and the latest returns when that was stored
-    policy.safetensors        the latest policy that was handed out
-    result.json               when the run has ended
-    events.out.tfevents...    for TensorBoard
+    config.json                    the complete configuration
+    state/learner-g0.safetensors   of each group's learner
+    progress.json                  seconds, episodes and the latest returns when that was stored
+    policy.safetensors             the latest policy that was handed out
+    result.json                    when the run has ended
+    events.out.tfevents...         for TensorBoard
 
-Every file is replaced whole: a crash leaves the one before. Nothing in here can run code when it is read.
+Every file but the last is replaced whole: a crash leaves the one before. Nothing in here can run code when it is read.
 """
 
 from __future__ import annotations
@@ -76,8 +76,9 @@ def write_state(path: Path, state: State) -> None:
         save_file(arrays, place, metadata={"schema": str(SCHEMA), "values": json.dumps(state.values)})
 
 
-def read_state(path: Path) -> State:
-    """A learner's state.
+@contextmanager
+def _opened(path: Path) -> Iterator[tuple[Any, dict[str, Any]]]:
+    """A learner's state, whose arrays are read when they are asked for, and its values.
 
     Raises
     ------
@@ -89,24 +90,29 @@ def read_state(path: Path) -> State:
             metadata = file.metadata() or {}
             if metadata.get("schema") != str(SCHEMA):
                 raise ConfigError(f"{path}: state of schema {metadata.get('schema')}; this version reads {SCHEMA}")
-            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
-            return State(arrays, json.loads(metadata["values"]))
+            yield file, json.loads(metadata["values"])
     except FileNotFoundError:
         raise ConfigError(f"{path}: no such file; nothing was stored to go on from") from None
     except (SafetensorError, OSError, KeyError, json.JSONDecodeError) as error:
         raise ConfigError(f"{path}: damaged state: {error}") from None
+
+
+def read_state(path: Path) -> State:
+    """A learner's state; raises as `_opened` does."""
+    with _opened(path) as (file, values):
+        return State({name: file.get_tensor(name) for name in file.keys()}, values)  # noqa: SIM118 (not a dict)
 
 
 def read_values(path: Path) -> dict[str, Any]:
-    """Only the values of a learner's state; raises as `read_state` does."""
-    try:
-        with safe_open(path, framework="numpy") as file:
-            values: dict[str, Any] = json.loads((file.metadata() or {})["values"])
-            return values
-    except FileNotFoundError:
-        raise ConfigError(f"{path}: no such file; nothing was stored to go on from") from None
-    except (SafetensorError, OSError, KeyError, json.JSONDecodeError) as error:
-        raise ConfigError(f"{path}: damaged state: {error}") from None
+    """Only the values of a learner's state."""
+    with _opened(path) as (_, values):
+        return values
+
+
+def stored_parameters(path: Path) -> int:
+    """Length of the vector of weights in a learner's state."""
+    with _opened(path) as (file, _):
+        return int(file.get_slice("weights").get_shape()[0])
 
 
 def state_path(folder: Path, group: int) -> Path:
@@ -143,7 +149,3 @@ class RunFolder:
     def read_config(self) -> TrainConfig:
         """What the run was told; `ConfigError` where this is no run's folder."""
         return convert(read_json(self.config), TrainConfig, str(self.config))
-
-    def resumable(self, groups: int) -> bool:
-        """Whether every group's state is there."""
-        return all(state_path(self.state, group).exists() for group in range(groups))

@@ -9,6 +9,9 @@ from typing import Any
 Histogram = Counter[int]
 """How many chunks had each value."""
 
+TOTALS = ("admitted_samples", "evicted_samples", "evicted_chunks", "corrected_chunks")
+"""What a ledger counts beside its histograms."""
+
 
 class StalenessLedger:
     """Admits chunks by how far the learner is ahead of the policy that made them, and keeps count.
@@ -68,13 +71,12 @@ class StalenessLedger:
 
     def state(self) -> dict[str, Any]:
         """Counts, as JSON can hold them."""
-        totals = ("admitted_samples", "evicted_samples", "evicted_chunks", "corrected_chunks")
         histograms = {name: {str(lag): n for lag, n in counts.items()} for name, counts in self.histograms().items()}
-        return {name: getattr(self, name) for name in totals} | histograms
+        return {name: getattr(self, name) for name in TOTALS} | histograms
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Count on from what `state` gave."""
-        for name in ("admitted_samples", "evicted_samples", "evicted_chunks", "corrected_chunks"):
+        for name in TOTALS:
             setattr(self, name, state[name])
         for name, counts in self.histograms().items():
             counts.update({int(lag): n for lag, n in state[name].items()})

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+import msgspec
 import numpy as np
 
 from tianji.algorithms import kernels, networks
@@ -20,7 +21,7 @@ from tianji.launch.job import Job, steps_of
 from tianji.launch.supervisor import Heard, Restarted
 from tianji.messages import Done, Episodes, Report, Saved, Snapshot, Started
 from tianji.policy import Policy, save_policy
-from tianji.run_folder import RunFolder, read_json, read_state, replacing, state_path, write_json
+from tianji.run_folder import RunFolder, read_json, replacing, state_path, stored_parameters, write_json
 from tianji.settings import ConfigError
 from tianji.topology import parameters
 from tianji.worlds import lockstep
@@ -101,6 +102,7 @@ class Watch:
         self.config, self.describe = config, describe
         self.listener = listener
         self.folder = folder
+        self.network = networks.build(config.network, describe.features, describe.actions)
         self.first_step_ns: int | None = None
         self.returns: deque[float] = deque(maxlen=WINDOW)
         self.episodes = 0
@@ -161,8 +163,7 @@ class Watch:
         return "return" if self.reached_ns is not None else None
 
     def _save_policy(self, folder: RunFolder, snapshot: Snapshot) -> None:
-        network = networks.build(self.config.network, self.describe.features, self.describe.actions)
-        policy = Policy(network, np.frombuffer(snapshot.weights, "<f4"))
+        policy = Policy(self.network, np.frombuffer(snapshot.weights, "<f4"))
         with replacing(folder.policy) as place:
             save_policy(place, policy, env=self.config.env, steps=str(snapshot.steps))
 
@@ -179,9 +180,8 @@ class Watch:
 
     def result(self) -> Result:
         """What came of it."""
-        network = networks.build(self.config.network, self.describe.features, self.describe.actions)
         last = self.last
-        weights = network.initialise(self.config.seed) if last is None else np.frombuffer(last.weights, "<f4").copy()
+        weights = self.network.initialise(self.config.seed) if last is None else np.frombuffer(last.weights, "<f4").copy()
         counters: Counter[str] = Counter()
         for report in self.reports:
             if report.role.startswith("learner"):
@@ -269,8 +269,6 @@ def train(
     result = watch.result()
     if folder is not None:
         watch.save_progress(time.monotonic_ns())
-        import msgspec
-
         write_json(folder.result, {**result.summary(), "config": msgspec.to_builtins(config)})
     return result
 
@@ -279,8 +277,7 @@ def _check_state(folder: RunFolder, config: TrainConfig, description: EnvDescrip
     """That what is there can be gone on from: before anything is started."""
     for group in range(config.groups):
         path = state_path(folder.state, group)
-        weights = read_state(path).arrays.get("weights")
-        if weights is None or len(weights) != parameters(config, description):
+        if stored_parameters(path) != parameters(config, description):
             raise ConfigError(f"{path}: is of another network; resume a run with the settings it began with")
 
 

@@ -17,7 +17,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from suites.testbed.node import CLONE_NEWNET, Node
+from tianji.launch.node import CLONE_NEWNET, Node
 
 CLONE_NEWUSER = 0x10000000
 SUBNET = "10.77.0"
@@ -60,7 +60,7 @@ def become_able() -> None:
             Path("/proc/self/uid_map").write_text(f"{uid} {uid} 1")
             Path("/proc/self/gid_map").write_text(f"{gid} {gid} 1")
             return
-        Node("", probe).enter()
+        Node("", path_of(probe)).enter()
     finally:
         os.close(probe)
 
@@ -77,8 +77,18 @@ def unavailable() -> str | None:
 
 
 def _namespace() -> int:
+    """A new one, which this thread is in then; the descriptor keeps it."""
     _unshare(CLONE_NEWNET)
+    return _own()
+
+
+def _own() -> int:
     return os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+
+
+def path_of(descriptor: int) -> str:
+    """Where other processes find what this one has open, as long as it lives."""
+    return f"/proc/{os.getpid()}/fd/{descriptor}"
 
 
 @contextmanager
@@ -97,15 +107,17 @@ def pair(link_bits_per_s: int | None = None) -> Iterator[tuple[Node, Node]]:
     """
     from pyroute2 import IPRoute
 
-    home = Node("", os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC))
+    descriptors = [_own()]
+    home = Node("", path_of(descriptors[0]))
     nodes: list[Node] = []
     try:
         for number in (1, 2):
-            nodes.append(Node(f"{SUBNET}.{number}", _namespace()))
+            descriptors.append(_namespace())
+            nodes.append(Node(f"{SUBNET}.{number}", path_of(descriptors[-1])))
         first, second = nodes
         first.enter()
         with IPRoute() as network:
-            network.link("add", ifname=LINK, kind="veth", peer={"ifname": LINK, "net_ns_fd": second.namespace})
+            network.link("add", ifname=LINK, kind="veth", peer={"ifname": LINK, "net_ns_fd": descriptors[-1]})
         for node in (second, first):
             node.enter()
             with IPRoute() as network:
@@ -113,9 +125,8 @@ def pair(link_bits_per_s: int | None = None) -> Iterator[tuple[Node, Node]]:
         yield first, second
     finally:
         home.enter()
-        for node in (home, *nodes):
-            assert node.namespace is not None
-            os.close(node.namespace)
+        for descriptor in descriptors:
+            os.close(descriptor)
 
 
 def _bring_up(network: Any, address: str, link_bits_per_s: int | None) -> None:

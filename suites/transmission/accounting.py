@@ -15,7 +15,7 @@ from importlib.util import find_spec
 import psutil
 from msgspec import Struct
 
-from suites.testbed.node import Node
+from tianji.launch.node import Node
 
 TCP_INFO = 2
 """INET_DIAG_INFO: what `extensions` must name, as a bit, for the kernel to send its counters."""

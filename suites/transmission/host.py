@@ -26,11 +26,11 @@ from msgspec import Struct
 from suites import bundle
 from suites.bundle import Delays, Transfer
 from suites.testbed import netns
-from suites.testbed.node import Node, here
 from suites.transmission.accounting import Accounts
 from suites.transmission.pipe import PIPES, Pipe, Samples, Setting, payload, read
 from suites.transmission.traffic import FEW_SLOTS, Extent, Traffic, in_flight
 from tianji.cli import DONE, FAILED, INTERRUPTED
+from tianji.launch.node import Node, here
 from tianji.launch.process import die_with_parent, name_process
 
 TASK = "task.json"

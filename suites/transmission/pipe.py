@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from baselines.registry import Registry
-from suites.testbed.node import Node
+from tianji.launch.node import Node
 
 Message = NDArray[np.uint64]
 
@@ -43,7 +43,7 @@ class Setting:
     @property
     def apart(self) -> bool:
         """Whether a network lies in between."""
-        return self.learner is not self.beyond
+        return self.learner != self.beyond
 
 
 class Samples(ABC):

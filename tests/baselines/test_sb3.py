@@ -41,7 +41,7 @@ class Memory:
     def process(self, *told):
         self.processes.append(told)
 
-    def counter(self, name, value):
+    def counter(self, name, value, role=""):
         self.counters[name] = value
 
 

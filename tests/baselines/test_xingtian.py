@@ -68,7 +68,7 @@ class Memory:
     def histogram(self, name, counts):
         self.histograms[name] = dict(counts)
 
-    def counter(self, name, value):
+    def counter(self, name, value, role=""):
         self.counters[name] = value
 
 

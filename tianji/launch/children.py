@@ -54,9 +54,6 @@ class Children(Crew):
                 gone.append((name, f"status {status}", status >= 0))
         return gone
 
-    def kill(self, name: str) -> None:
-        self._processes[name].send_signal(signal.SIGKILL)
-
     def end(self, orderly: Collection[str]) -> None:
         for name, process in self._processes.items():
             if name not in orderly:

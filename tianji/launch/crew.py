@@ -22,9 +22,5 @@ class Crew(ABC):
         """
 
     @abstractmethod
-    def kill(self, name: str) -> None:
-        """End a process at once."""
-
-    @abstractmethod
     def end(self, orderly: Collection[str]) -> None:
         """Leave no process: those named end by themselves, the others are killed."""

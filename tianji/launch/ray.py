@@ -28,6 +28,7 @@ from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 from tianji.channel.security import Keys, Security
 from tianji.channel.zmq import address
 from tianji.config import TrainConfig
+from tianji.launch.children import ONE_THREAD, PARTING_S
 from tianji.launch.crew import Crew
 from tianji.launch.job import Job
 from tianji.launch.process import name_process
@@ -40,9 +41,6 @@ from tianji.worlds.real import Assignment, perform
 PLACING_LIMIT_S = 60.0
 """How long the cluster may take to reserve what a run needs."""
 KNOCK_S = 5.0
-PARTING_S = 5.0
-"""How long a process that has reported may take to leave."""
-ONE_THREAD = {"env_vars": {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}}
 
 
 class RoleProcess:
@@ -109,7 +107,7 @@ class RayCrew(Crew):
             "max_restarts": 0,
             # A folder can be removed while a role is played.
             "max_concurrency": 2,
-            "runtime_env": ONE_THREAD,
+            "runtime_env": {"env_vars": ONE_THREAD},
             "scheduling_strategy": PlacementGroupSchedulingStrategy(
                 self._group, placement_group_bundle_index=self._placement.of[spec.name]
             ),
@@ -146,9 +144,6 @@ class RayCrew(Crew):
                 os.eventfd_read(self._bell)
         self._playing.difference_update(name for name, _, _ in gone)
         return gone
-
-    def kill(self, name: str) -> None:
-        ray.kill(self.actors[name])
 
     def end(self, orderly: Collection[str]) -> None:
         poller = zmq.Poller()

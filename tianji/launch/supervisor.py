@@ -137,9 +137,9 @@ class Supervisor:
         try:
             while len(self._reported) < len(self.names):
                 limit = min(self._limit(deadline, stop_seconds), self._save_at, *self._due.values(), math.inf)
-                self._wait(limit)
+                one_ended = self._wait(limit)
                 self._listen()
-                for name, how, by_itself in self.crew.ended():
+                for name, how, by_itself in self.crew.ended() if one_ended else ():
                     self._gone(name, how, by_itself)
                 self._on_time(deadline, stop_seconds)
         except KeyboardInterrupt:
@@ -147,12 +147,14 @@ class Supervisor:
             self._drain()
             raise
 
-    def _wait(self, limit: float) -> None:
-        poller = zmq.Poller()
+    def _wait(self, limit: float) -> bool:
+        """Wait for a message, a process's end or this moment; whether a process ended."""
+        poller, descriptors = zmq.Poller(), self.crew.descriptors
         poller.register(self.control, zmq.POLLIN)
-        for descriptor in self.crew.descriptors:
+        for descriptor in descriptors:
             poller.register(descriptor, select.POLLIN)
-        poller.poll(None if limit == math.inf else max(0, math.ceil((limit - time.monotonic()) * 1000)))
+        ready = dict(poller.poll(None if limit == math.inf else max(0, math.ceil((limit - time.monotonic()) * 1000))))
+        return any(descriptor in ready for descriptor in descriptors)
 
     # Time
 
@@ -278,6 +280,7 @@ class Supervisor:
             # It would have ended now in any case; its account of itself is missing.
             self._reported.add(name)
         elif self._begun_at is not None and self.policy.restarts and name not in self.policy.replaceable:
+            # Also of a run that is stopping: what it learned last is made again from what was stored.
             raise CoreLost(cause)
         else:
             raise RoleFailed(cause)

@@ -33,40 +33,11 @@ from tianji.roles.role import (
     Work,
     WorkDone,
 )
+from tianji.roles.training import Adopt, Adopted, Update, UpdateDone
 from tianji.staleness import SequenceLedger, StalenessLedger
 
-
-@dataclass(frozen=True)
-class Update:
-    """Work: take these chunks in and, if `train`, do one round of updates.
-
-    `steps` environment steps, over all groups, came before these chunks. `stale`: one of them is of an older policy
-    than the one that is trained.
-    """
-
-    chunks: Sequence[ChunkHeader]
-    steps: int
-    train: bool = True
-    stale: bool = False
-
-
-@dataclass(frozen=True)
-class UpdateDone:
-    """The chunks were taken in; their slots are free. `rows` were trained on in so many optimizer steps."""
-
-    chunks: Sequence[ChunkHeader]
-    optimizer_steps: int
-    rows: int
-
-
-@dataclass(frozen=True)
-class Adopt:
-    """Work: let the weights be the mean of the groups, and keep what was learned since they were pushed."""
-
-
-@dataclass(frozen=True)
-class Adopted:
-    """The mean is adopted."""
+TOTALS = ("version", "steps", "optimizer_steps", "rounds", "adopted", "steps_elsewhere")
+"""What a learner counts, and its successor counts on from."""
 
 
 @dataclass(frozen=True)
@@ -365,16 +336,15 @@ class Learner(Role):
 
     def state(self) -> dict[str, Any]:
         """What a successor counts on from, as JSON can hold it."""
-        totals = ("version", "steps", "optimizer_steps", "rounds", "adopted", "steps_elsewhere")
         return {
-            **{name: getattr(self, name) for name in totals},
+            **{name: getattr(self, name) for name in TOTALS},
             "balance": self.balance.state(),
             "staleness": self.staleness.state(),
         }
 
     def restore(self, state: Mapping[str, Any], *, replay_kept: bool) -> None:
         """Go on where another one was, before anything else happens; chunks that it had not trained on are lost."""
-        for name in ("version", "steps", "optimizer_steps", "rounds", "adopted", "steps_elsewhere"):
+        for name in TOTALS:
             setattr(self, name, state[name])
         self.balance.restore(state["balance"], kept=replay_kept)
         self.staleness.restore(state["staleness"])

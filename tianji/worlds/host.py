@@ -43,7 +43,7 @@ from tianji.worlds.workers import ModelWorker, Worker
 EPISODES_NS = 20_000_000
 """Between two times that an actor which never sleeps tells of its episodes: a message wakes two threads and a process."""
 PROGRESS_NS = 500_000_000
-"""Between two times that a learner says how far it is."""
+"""Between two times that a learner or an actor says how far it is."""
 
 Trace = Callable[[str, Sequence[Event], Sequence[Effect]], None]
 """Is told what each role heard and what it did about it."""
@@ -86,7 +86,7 @@ class Host:
         self._sessions_lost: dict[str, int] = {}
         """By port, as far as the role has been told."""
         self._told_ns = self.clock()
-        """When a learner last said how far it is."""
+        """When it last said how far it is."""
         self._early: dict[str, Event] = {}
         """What came before the start, and must not call again."""
         self._done: list[Event] = []
@@ -196,7 +196,7 @@ class Host:
         now = self.clock()
         self._work_ns = now - start
         self._done.append(WorkDone(result, self.pace() - paced))
-        if isinstance(self.worker, Trainer) and now - self._told_ns > PROGRESS_NS:
+        if isinstance(self.worker, Trainer | Sampler) and now - self._told_ns > PROGRESS_NS:
             self._told_ns = now
             self.tell(Progress(self.role.name, now, self.role.counters()))
 

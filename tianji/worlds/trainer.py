@@ -15,7 +15,7 @@ from tianji.algorithms.state import State
 from tianji.averaging import Stamp, message_size, pack, stamps_of
 from tianji.config import TrainConfig
 from tianji.envs import EnvDescription
-from tianji.roles.learner import Adopt, Adopted, Update, UpdateDone
+from tianji.roles.training import Adopt, Adopted, Update, UpdateDone
 from tianji.run_folder import write_state
 from tianji.telemetry import Account, Clock
 from tianji.worlds.workers import Body

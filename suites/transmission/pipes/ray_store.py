@@ -23,9 +23,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from suites.testbed.node import Node
 from suites.transmission.pipe import Message, Pipe, Samples, Setting, Weights, payload, read
 from suites.transmission.traffic import in_flight
+from tianji.launch.node import Node
 
 REQUESTS = 16
 """Under way to each explorer, where the bound on messages in flight is not lower (docs/performance.md)."""

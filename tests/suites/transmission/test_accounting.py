@@ -8,8 +8,8 @@ import time
 
 import pytest
 
-from suites.testbed.node import here
 from suites.transmission.accounting import Account, Accounts, Used, cpu_seconds
+from tianji.launch.node import here
 
 
 def test_one_that_ended_takes_nothing_away():

@@ -5,7 +5,7 @@ import pytest
 from tianji.averaging import Stamp
 from tianji.balance import Balance
 from tianji.messages import ChunkHeader, ProtocolError, SlotRef
-from tianji.roles.learner import Adopt, Adopted, Learner, Membership, Update, UpdateDone
+from tianji.roles.learner import Learner, Membership
 from tianji.roles.role import (
     Announce,
     Arrived,
@@ -20,6 +20,7 @@ from tianji.roles.role import (
     Work,
     WorkDone,
 )
+from tianji.roles.training import Adopt, Adopted, Update, UpdateDone
 from tianji.staleness import StalenessLedger
 
 
