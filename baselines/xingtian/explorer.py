@@ -11,7 +11,8 @@ from collections import deque
 
 from baselines.xingtian.assignment import Assignment
 from baselines.xingtian.mail import Mail
-from baselines.xingtian.messages import Notice, decode_notice
+from baselines.xingtian.memory import SharedMemory
+from baselines.xingtian.messages import Notice, decode_notice, label
 from tianji.algorithms import ppo
 from tianji.algorithms.flat import PolicyValueNetwork
 from tianji.messages import ChunkHeader, Episodes, FromRole, SlotRef, Started, Stop
@@ -27,8 +28,8 @@ class Explorer:
         a, self._clock = assignment, time.monotonic_ns
         self.assignment = a
         self._layout_id = a.layout.id
-        self._body = chunk_views(a.layout, a.map_arenas())
-        self._store = a.map_store()
+        self._memory = SharedMemory(a)
+        self._body = chunk_views(a.layout, self._memory.slot)
         self._sampler = Sampler(a.config, a.describe, a.layout, self._body, a.index, self._clock)
         self._network = self._sampler.network
         self._blocks = self._network.views(self._sampler.weights())
@@ -43,12 +44,11 @@ class Explorer:
     def run(self, hello: FromRole) -> None:
         """Explore until the launcher says stop."""
         a = self.assignment
-        w = a.wiring
-        with Mail(self.account, w.control, w.explorer(a.index), w.upward, decode_notice) as mail:
-            if mail.begin(hello):
+        doors = a.doors
+        with Mail(self.account, a.control_uri, doors.explorer(a.index), doors.upward, decode_notice, a.run_keys) as mail:
+            if mail.meet(a.name, self._memory.find) and mail.begin(hello):
                 self._explore(mail)
-            counters = {"samples_produced": float(self._sampler.steps), "chunks_produced": float(self._fragments)}
-            mail.finish(lambda: self.account.report(a.name, counters))
+            mail.finish(lambda: self.account.report(a.name, self._counters()))
         self._sampler.close()
 
     def _lacks(self) -> str | None:
@@ -68,9 +68,15 @@ class Explorer:
                 self._free.extend(slot for slot in notice.slots if slot.arena == a.index)
             if not self._fragments:
                 mail.tell(Started(a.name, self._clock()))
-            mail.push(self._fragment())
+            header = self._fragment()
+            # On the learner's node nobody needs to be told where the body is: it stays.
+            mail.push(header, *([label(header.slot, header.size_bytes)] if a.node else []))
             if finished := self._sampler.take_finished():
                 mail.tell(Episodes(a.name, self._sampler.steps, self._clock(), finished))
+            mail.tell_progress(a.name, self._counters)
+
+    def _counters(self) -> dict[str, float]:
+        return {"samples_produced": float(self._sampler.steps), "chunks_produced": float(self._fragments)}
 
     def _next(self, mail: Mail) -> Notice | Stop | None:
         """What has come, or what must come; None when a fragment can begin."""
@@ -83,7 +89,7 @@ class Explorer:
         """Step the environments under the latest weights."""
         before = self._clock()
         # Straight from the store, where they stand once for all explorers, into the network.
-        version = self._store.read(self._sampler.weights())
+        version = self._memory.store.read(self._sampler.weights())
         assert version is not None
         self._version = version
         self.account.busy_ns["serialise"] += self._clock() - before

@@ -1,37 +1,64 @@
-"""Starts a run's processes over shared memory, and watches over them with TianJi's supervisor."""
+"""Starts a run's processes on the nodes there are, and watches over them with TianJi's supervisor."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from typing import Protocol
 
 import msgspec
+from msgspec.structs import replace
 
 from baselines.xingtian.assignment import Assignment
 from tianji.algorithms import networks
-from tianji.channel.arena import Arena, anonymous_file
-from tianji.channel.board import WeightBoard
+from tianji.channel.security import Keys
 from tianji.config import TrainConfig
 from tianji.envs import describe
 from tianji.launch.children import Children
-from tianji.launch.control import control_socket
+from tianji.launch.control import control_socket, private_folder, tcp_control_socket
+from tianji.launch.crew import Crew
+from tianji.launch.node import LOOPBACK, Cluster, Node
 from tianji.launch.supervisor import Heard, Supervisor
 from tianji.messages import Done
 
 
-def run(config: TrainConfig, listener: Callable[[Heard], None]) -> None:
+class Site(Protocol):
+    """Where processes are started."""
+
+    @property
+    def crew(self) -> Crew:
+        """The processes."""
+
+    def folders(self) -> AbstractContextManager[Sequence[str]]:
+        """A private one for sockets, of each node."""
+
+    def start(self, assignment: Assignment) -> None:
+        """Start a process on its node."""
+
+
+def run(
+    config: TrainConfig, listener: Callable[[Heard], None], cluster: Cluster | None = None, *, compress: bool = True
+) -> None:
     """Run to the end: `stop_steps` or `stop_seconds`, whichever comes first. No process and no memory outlives the call.
 
     Parameters
     ----------
+    config
+        `actors` explore, equally many on each node.
     listener
         is told everything that the processes report.
+    cluster
+        nodes to spread over. Ray starts the processes where they are hosts of a Ray cluster, this process elsewhere.
+    compress
+        large bodies on their way between nodes.
 
     Raises
     ------
     tianji.launch.supervisor.RoleFailed
         when a process fails; the others have been ended by then.
+    tianji.settings.ConfigError
+        when a Ray cluster is not there, or cannot hold the run.
     """
 
     def on_message(message: Heard) -> str | None:
@@ -39,36 +66,69 @@ def run(config: TrainConfig, listener: Callable[[Heard], None]) -> None:
         return message.reason if isinstance(message, Done) else None
 
     description = describe(config.env, config.atari)
-    parameters = networks.build(config.network, description.features, description.actions).size
+    nodes: Sequence[Node | None] = [None] if cluster is None else cluster.nodes
     with ExitStack() as stack:
-        control, base_uri = stack.enter_context(control_socket())
-
-        def memory(label: str, size_bytes: int) -> int:
-            fd = anonymous_file(label, size_bytes)
-            stack.callback(os.close, fd)
-            return fd
-
-        learner = Assignment(
+        keys = None
+        if cluster is None:
+            control, base_uri = stack.enter_context(control_socket())
+            control_uri = f"{base_uri}/control"
+        else:
+            keys = Keys.generate() if config.encrypt and len(nodes) > 1 else None
+            control, control_uri = stack.enter_context(tcp_control_socket(cluster.home, keys))
+        plan = Assignment(
             kind="learner",
             index=0,
             config=config,
             describe=description,
-            base_uri=base_uri,
-            parent=os.getpid(),
-            arena_fds=(),
-            weights_fd=memory("xingtian-weights", WeightBoard.size_bytes(parameters)),
-            parameters=parameters,
+            parameters=networks.build(config.network, description.features, description.actions).size,
+            nodes=len(nodes),
+            host=LOOPBACK,
+            base_uri="",
+            control_uri=control_uri,
+            keys=None if keys is None else (keys.public.decode(), keys.secret.decode()),
+            compress=compress,
         )
-        arena_bytes = Arena.size_bytes(config.chunk_slots, learner.layout.capacity_bytes)
-        arenas = tuple(memory(f"xingtian-arena-{i}", arena_bytes) for i in range(config.actors))
-        learner = msgspec.structs.replace(learner, arena_fds=arenas)
-        broker = msgspec.structs.replace(learner, kind="broker")
-        explorers = [msgspec.structs.replace(learner, kind="explorer", index=i) for i in range(config.actors)]
+        members = [
+            *(replace(plan, kind="broker", index=n) for n in range(len(nodes))),
+            plan,
+            *(replace(plan, kind="explorer", index=i) for i in range(config.actors)),
+        ]
+        site: Site
+        if cluster is not None and by_ray(cluster):
+            from baselines.xingtian import ray  # An import of seconds, and Ray need not be installed.
 
-        crew, members = Children(), (broker, learner, *explorers)
-        supervisor = Supervisor(control, crew, frozenset(member.name for member in members), on_message)
+            site = stack.enter_context(ray.hosts(cluster, members))
+        else:
+            site = _ThisMachine(nodes)
+        supervisor = Supervisor(control, site.crew, frozenset(member.name for member in members), on_message)
         stack.callback(supervisor.end)
-        for assignment in members:
-            command = ["baselines.xingtian.process", f"xt-{assignment.name}"]
-            crew.spawn(assignment.name, command, msgspec.json.encode(assignment), (*arenas, learner.weights_fd))
+        # Gone before the processes are, some of which may have to remove them.
+        folders = stack.enter_context(site.folders())
+        for member in members:
+            node = nodes[member.node]
+            host = LOOPBACK if node is None else node.address
+            site.start(replace(member, host=host, base_uri=f"ipc://{folders[member.node]}"))
         supervisor.supervise(config.stop_seconds)
+
+
+def by_ray(cluster: Cluster) -> bool:
+    """Whether Ray has to start the processes: its nodes then are hosts, not networks of this one."""
+    return cluster.ray_address is not None and all(node.namespace is None for node in cluster.nodes)
+
+
+class _ThisMachine:
+    """Nodes that are this host, or emulated on it: processes are children."""
+
+    def __init__(self, nodes: Sequence[Node | None]) -> None:
+        self.crew = Children()
+        self._nodes = nodes
+
+    @contextmanager
+    def folders(self) -> Iterator[Sequence[str]]:
+        with ExitStack() as stack:
+            yield [stack.enter_context(private_folder()) for _ in self._nodes]
+
+    def start(self, assignment: Assignment) -> None:
+        command = ["baselines.xingtian.process", f"xt-{assignment.name}"]
+        told = msgspec.json.encode(replace(assignment, parent=os.getpid()))
+        self.crew.spawn(assignment.name, command, told, node=self._nodes[assignment.node])

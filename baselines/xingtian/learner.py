@@ -1,4 +1,4 @@
-"""The learner: waits for a fragment of every explorer, trains, and has everybody told of the new weights.
+"""The learner: waits for a fragment of every explorer, trains, and has explorers told of the new weights.
 
 Receiving and sending run in the background (`Mail`); this thread trains. Replay (DQN) is in this process.
 """
@@ -11,6 +11,7 @@ import numpy as np
 
 from baselines.xingtian.assignment import Assignment
 from baselines.xingtian.mail import Mail
+from baselines.xingtian.memory import SharedMemory
 from baselines.xingtian.messages import Notice, address, decode_header
 from tianji.algorithms import ppo
 from tianji.algorithms.algorithm import Experience
@@ -31,13 +32,15 @@ class Learner:
         a, self._clock = assignment, time.monotonic_ns
         self.assignment = a
         self._layout_id = a.layout.id
-        self._body = chunk_views(a.layout, a.map_arenas())
-        self._store = a.map_store()
+        self._memory = SharedMemory(a)
+        self._body = chunk_views(a.layout, self._memory.slot)
         trainer = Trainer(a.config, a.describe, self._body, self._clock)
         self._algorithm, self.account = trainer.algorithm, trainer.account
-        self._everybody = address(range(a.config.actors))
+        # Off policy without a replay, weights go to those whose fragments were trained on; else to everybody.
+        self._to_contributors = not (a.config.on_policy or self._algorithm.reuses)
         self._pending: list[ChunkHeader] = []
-        self._version = self._steps = 0
+        self._version = self._steps = self._rows = 0
+        """Optimizer steps, samples taken in, and rows trained on: a sample that is trained on again counts again."""
         self._snapshot_version = -1
         self._sequences = SequenceLedger(LIFE)
         # There is no staleness rule in this discipline: lags are only counted. The barrier makes them 0 on policy.
@@ -46,9 +49,9 @@ class Learner:
     def run(self, hello: FromRole) -> None:
         """Train until the budget is used or the launcher says stop."""
         a = self.assignment
-        w = a.wiring
-        with Mail(self.account, w.control, w.learner, w.downward, decode_header) as mail:
-            if mail.begin(hello):
+        doors = a.doors
+        with Mail(self.account, a.control_uri, doors.learner, doors.downward, decode_header, a.run_keys) as mail:
+            if mail.meet(a.name, self._memory.find) and mail.begin(hello):
                 self._train(mail)
                 if self._snapshot_version != self._version:
                     self._snapshot(mail)
@@ -66,11 +69,13 @@ class Learner:
             before, optimizer_steps = self._steps, self._update(chunks)
             self._steps += samples
             self._version += optimizer_steps
+            self._rows += round(config.reuse * config.round_steps) if optimizer_steps else 0
             done = self._steps + samples > config.stop_steps
             if not done:  # Otherwise this would start fragments that nobody trains on.
                 self._publish(mail, [chunk.slot for chunk in chunks], weights=optimizer_steps > 0)
             if done or before // config.snapshot_every_steps != self._steps // config.snapshot_every_steps:
                 self._snapshot(mail)
+            mail.tell_progress(self.assignment.name, self._counters)
         mail.tell(Done("steps"))
         while not isinstance(mail.take("stop"), Stop):
             pass  # Fragments that were under way: nobody trains on them any more.
@@ -119,9 +124,12 @@ class Learner:
         if weights:
             start = self._clock()
             # Written by this thread: handing a copy to another one would be the same copy, and then one more.
-            self._store.write(self._version, self._algorithm.kernel.weights())
+            self._memory.store.write(self._version, self._algorithm.kernel.weights())
             self.account.busy_ns["serialise"] += self._clock() - start
-        mail.push(Notice(self._version, slots), self._everybody)
+        # At first everybody waits for weights, whoever trains on what later.
+        contributors = sorted({slot.arena for slot in slots})
+        to = contributors if contributors and self._to_contributors else range(self.assignment.config.actors)
+        mail.push(Notice(self._version, slots), address(to, weights=weights))
 
     def _snapshot(self, mail: Mail) -> None:
         flat = np.ascontiguousarray(self._algorithm.kernel.weights(), "<f4").tobytes()
@@ -133,6 +141,7 @@ class Learner:
             "steps": float(self._steps),
             "optimizer_steps": float(self._version),
             "samples_consumed_unique": float(self._steps),
+            "samples_consumed": float(self._rows),
             "chunks_lost": float(self._sequences.lost),
             "chunks_duplicated": float(self._sequences.duplicated),
             **self._staleness.counters(),

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from queue import Empty, SimpleQueue
 from types import TracebackType
 from typing import Any
 
 import zmq
 
-from tianji.channel.zmq import LINGER_MS
-from tianji.messages import FromRole, Start, Stop, decode_to_role, encode
+from tianji.channel.security import Keys, Security
+from tianji.channel.zmq import HEADERS_BYTES, HEARTBEAT_MS, LINGER_MS
+from tianji.messages import PROTOCOL, Bound, FromRole, Progress, Start, Stop, Wiring, decode_to_role, encode
 from tianji.telemetry import Account
+from tianji.worlds.host import PROGRESS_NS
 
 
 class Mail:
@@ -35,19 +37,36 @@ class Mail:
         of the broker.
     decode
         what a frame of the inlet says.
+    keys
+        of a run that crosses hosts, for the line to its launcher.
     """
 
     def __init__(
-        self, account: Account, control_uri: str, inlet_uri: str, outlet_uri: str, decode: Callable[[bytes], Any]
+        self,
+        account: Account,
+        control_uri: str,
+        inlet_uri: str,
+        outlet_uri: str,
+        decode: Callable[[bytes], Any],
+        keys: Keys | None = None,
     ) -> None:
         self.account = account
-        self._decode, self._outlet_uri, self._control_uri = decode, outlet_uri, control_uri
+        self._decode, self._outlet_uri, self._control_uri, self._keys = decode, outlet_uri, control_uri, keys
+        self._told_ns = time.monotonic_ns()
+        """When it was last said how far the owner is."""
         self._inbox: SimpleQueue[Any] = SimpleQueue()
         self._outbox: SimpleQueue[Any] = SimpleQueue()
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-        self._control = open_control(self._context, control_uri)
+        self._control = open_control(self._context, control_uri, keys)
         self._inlet = open_inlet(self._context, inlet_uri)
         self._threads: list[threading.Thread] = []
+
+    def meet(self, name: str, find: Callable[[Mapping[str, str]], None]) -> bool:
+        """Hear what brokers have made, and `find` it; False when there will be no run."""
+        addresses = meet(self._control, name, {})
+        if addresses is not None:
+            find(addresses)
+        return addresses is not None
 
     def begin(self, hello: FromRole) -> bool:
         """Report in and wait for the start; False when there will be none. Then the threads run."""
@@ -79,6 +98,13 @@ class Mail:
     def tell(self, message: FromRole) -> None:
         """Hand a message to the sending thread; it goes to the launcher, after what was handed over before."""
         self._outbox.put(message)
+
+    def tell_progress(self, role: str, counters: Callable[[], dict[str, float]]) -> None:
+        """Say how far the owner is, if that was not said a moment ago."""
+        now = time.monotonic_ns()
+        if now - self._told_ns > PROGRESS_NS:
+            self._told_ns = now
+            self.tell(Progress(role, now, counters()))
 
     def take(self, cause: str) -> Any:
         """The next message, or a `Stop`; waits for it, and accounts for that under `cause`. Raises what a thread raised."""
@@ -114,7 +140,10 @@ class Mail:
 
     def _send(self) -> None:
         clock, busy = time.monotonic_ns, self.account.busy_ns
-        with open_control(self._context, self._control_uri) as launcher, open_outlet(self._context, self._outlet_uri) as outlet:
+        with (
+            open_control(self._context, self._control_uri, self._keys) as launcher,
+            open_outlet(self._context, self._outlet_uri) as outlet,
+        ):
             while not callable(item := self._outbox.get()):
                 start = clock()
                 if not isinstance(item, tuple):
@@ -144,35 +173,69 @@ class Mail:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         # After a failure threads may still wait on their sockets; the process ends, and they with it.
-        if error is None:
+        if error is None or not self._threads:
             self._inlet.close()
             self._control.close()
             self._context.term()
 
 
-def open_control(context: zmq.Context[zmq.Socket[bytes]], uri: str) -> zmq.Socket[bytes]:
+def meet(control: zmq.Socket[bytes], name: str, bound: dict[str, str]) -> dict[str, str] | None:
+    """Say what was bound here, and hear what was bound anywhere; None when there will be no run."""
+    control.send(encode(Bound(name, PROTOCOL, bound)))
+    message = decode_to_role(control.recv())
+    return message.addresses if isinstance(message, Wiring) else None
+
+
+def open_control(context: zmq.Context[zmq.Socket[bytes]], uri: str, keys: Keys | None = None) -> zmq.Socket[bytes]:
     """A socket to the launcher: what was said before it closes is delivered."""
     socket = context.socket(zmq.DEALER)
     socket.setsockopt(zmq.LINGER, LINGER_MS)
     socket.setsockopt(zmq.SNDHWM, 0)
+    if keys is not None:
+        Security(context, keys, plaintext=False).connect_side(socket, uri)
     socket.connect(uri)
     return socket
 
 
-def open_inlet(context: zmq.Context[zmq.Socket[bytes]], uri: str) -> zmq.Socket[bytes]:
-    """Where others push to."""
+def open_inlet(
+    context: zmq.Context[zmq.Socket[bytes]], uri: str, security: Security | None = None, largest_bytes: int = HEADERS_BYTES
+) -> zmq.Socket[bytes]:
+    """Where others push to.
+
+    Parameters
+    ----------
+    security
+        given, where other hosts do.
+    largest_bytes
+        of a frame that comes from there.
+    """
     socket = context.socket(zmq.PULL)
     # Slots bound what is in flight; the socket's own limit must not bite first.
     socket.setsockopt(zmq.RCVHWM, 0)
     socket.setsockopt(zmq.LINGER, 0)
+    if security is not None:
+        socket.setsockopt(zmq.HEARTBEAT_IVL, HEARTBEAT_MS)
+        socket.setsockopt(zmq.MAXMSGSIZE, security.frame_bytes(uri, largest_bytes))
+        security.bind_side(socket, uri)
     socket.bind(uri)
     return socket
 
 
-def open_outlet(context: zmq.Context[zmq.Socket[bytes]], uri: str) -> zmq.Socket[bytes]:
-    """Pushes to an inlet. At the end of a run nobody needs what is still under way, so closing does not linger."""
+def open_outlet(
+    context: zmq.Context[zmq.Socket[bytes]], uri: str, security: Security | None = None, limit: int = 0
+) -> zmq.Socket[bytes]:
+    """Pushes to an inlet. At the end of a run nobody needs what is still under way, so closing does not linger.
+
+    Parameters
+    ----------
+    limit
+        messages that may wait in it; 0: as many as there are.
+    """
     socket = context.socket(zmq.PUSH)
-    socket.setsockopt(zmq.SNDHWM, 0)
+    socket.setsockopt(zmq.SNDHWM, limit)
     socket.setsockopt(zmq.LINGER, 0)
+    if security is not None:
+        socket.setsockopt(zmq.HEARTBEAT_IVL, HEARTBEAT_MS)
+        security.connect_side(socket, uri)
     socket.connect(uri)
     return socket

@@ -39,12 +39,36 @@ def decode_notice(frame: bytes) -> Notice:
         raise ProtocolError(f"not a notice of the learner: {error}") from error
 
 
-def address(explorers: Iterable[int]) -> bytes:
-    """The first frame of a message to explorers: their numbers, which are all that the broker reads."""
+def address(explorers: Iterable[int], *, weights: bool = False) -> bytes:
+    """The first frame of a message to explorers, which is all that a broker reads: whether there are new weights, and who
+    is meant.
+    """
     numbers = list(explorers)
-    return struct.pack(f"<{len(numbers)}H", *numbers)
+    return struct.pack(f"<?{len(numbers)}H", weights, *numbers)
 
 
 def addressees(frame: bytes) -> tuple[int, ...]:
-    """Inverse of `address`."""
-    return struct.unpack(f"<{len(frame) // 2}H", frame)
+    """The explorers of an `address`."""
+    return struct.unpack_from(f"<{(len(frame) - 1) // 2}H", frame, 1)
+
+
+def brings_weights(frame: bytes) -> bool:
+    """Whether new weights stand in the store, by an `address`."""
+    return frame[0] != 0
+
+
+_label = struct.Struct("<HHQ")
+
+
+def label(slot: SlotRef, size_bytes: int) -> bytes:
+    """The first frame of a fragment that goes to another node: where its body lies, which is all that brokers read."""
+    return _label.pack(slot.arena, slot.slot, size_bytes)
+
+
+def labelled(frame: bytes) -> tuple[SlotRef, int]:
+    """Inverse of `label`; `ProtocolError` on anything else."""
+    try:
+        arena, slot, size_bytes = _label.unpack(frame)
+    except struct.error as error:
+        raise ProtocolError(f"not the label of a fragment: {error}") from error
+    return SlotRef(arena, slot), size_bytes

@@ -7,6 +7,7 @@ carries assignments only. Every node needs this package; what learners store goe
 
 from __future__ import annotations
 
+import importlib
 import logging
 import os
 import shutil
@@ -14,9 +15,9 @@ import socket
 import sys
 import tempfile
 import threading
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -44,7 +45,7 @@ KNOCK_S = 5.0
 
 
 class RoleProcess:
-    """The Ray actor that is one role's process."""
+    """The Ray actor that is one process of a run: of a role, or of whatever else an entry point makes of it."""
 
     def workspace(self) -> str:
         """A private folder on this node, for the sockets of its edges."""
@@ -54,24 +55,35 @@ class RoleProcess:
         """Remove a folder that `workspace` made."""
         shutil.rmtree(folder, ignore_errors=True)
 
-    def play(self, assignment: bytes, import_path: tuple[str, ...]) -> bool:
-        """Play a role to its end; False when it failed (the launcher has been told why).
+    def play(self, entry: str, assignment: bytes, import_path: tuple[str, ...]) -> bool:
+        """Do what an assignment says, to its end; False when that failed (the launcher has been told why).
 
-        Where the launcher finds modules, and with them a user's own environment, is looked at last: on another host it may
-        be nowhere.
+        `entry` is `module:function`, which is given the assignment. Where the launcher finds modules, and with them a user's
+        own environment, is looked at last: on another host it may be nowhere.
         """
         sys.path.extend(path for path in import_path if path not in sys.path)
-        told = msgspec.json.decode(assignment, type=Assignment)
-        name_process(f"tj-{told.spec.name}")
-        return perform(told)
+        module, _, function = entry.partition(":")
+        play: Callable[[bytes], bool] = getattr(importlib.import_module(module), function)
+        return play(assignment)
+
+
+def play_role(assignment: bytes) -> bool:
+    """The entry point of TianJi's roles."""
+    told = msgspec.json.decode(assignment, type=Assignment)
+    name_process(f"tj-{told.spec.name}")
+    return perform(told)
 
 
 @dataclass(frozen=True)
 class Placement:
-    """Which bundle each role is in, and what it takes of it."""
+    """Which bundle each process is in, by its name, and what it takes of it."""
 
     bundles: list[dict[str, float]]
     of: dict[str, int]
+    cpus: dict[str, int]
+    """Of those that compute; others need none of their own."""
+    gpus: dict[str, float] = field(default_factory=dict)
+    strategy: str = "PACK"
 
     @classmethod
     def of_run(cls, config: TrainConfig, roles: Collection[RoleSpec]) -> Placement:
@@ -80,49 +92,59 @@ class Placement:
         Buffer and Root compute next to nothing: they share the learner's bundle and need no CPU of their own.
         """
         gpu = {"GPU": 1.0} if config.device == "cuda" else {}
+        cpus = {role.name: 1 for role in roles if role.kind in ("actor", "learner")}
+        gpus = {role.name: gpu.get("GPU", 0.0) for role in roles if role.kind == "learner"}
         if config.groups > 1:
             bundles: list[dict[str, float]] = [{"CPU": 1.0 + config.actors, **gpu} for _ in range(config.groups)]
-            return cls(bundles, {role.name: role.group for role in roles})
-        bundles = [{"CPU": 1.0, **gpu}, *({"CPU": 1.0} for _ in range(config.actors))]
-        return cls(bundles, {role.name: 1 + role.index if role.kind == "actor" else 0 for role in roles})
+            of = {role.name: role.group for role in roles}
+        else:
+            bundles = [{"CPU": 1.0, **gpu}, *({"CPU": 1.0} for _ in range(config.actors))]
+            of = {role.name: 1 + role.index if role.kind == "actor" else 0 for role in roles}
+        return cls(bundles, of, cpus, gpus, config.placement)
 
 
 class RayCrew(Crew):
-    """Role processes as Ray actors."""
+    """Processes as Ray actors.
 
-    def __init__(self, group: Any, placement: Placement) -> None:
-        self._group, self._placement = group, placement
+    Parameters
+    ----------
+    entry
+        what each of them plays: `module:function`, which takes the bytes of an assignment and says whether it went well.
+    """
+
+    def __init__(self, group: Any, placement: Placement, entry: str = f"{__name__}:play_role") -> None:
+        self._group, self._placement, self._entry = group, placement, entry
         self.actors: dict[str, Any] = {}
         self._playing: set[str] = set()
         self._lock = threading.Lock()
         self._gone: list[tuple[str, str, bool]] = []
         self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
 
-    def create(self, spec: RoleSpec) -> Any:
-        """A process for this role, where it was placed."""
-        gpus = self._placement.bundles[self._placement.of[spec.name]].get("GPU", 0.0) if spec.kind == "learner" else 0.0
+    def create(self, name: str) -> Any:
+        """A process of this name, where it was placed."""
+        placement = self._placement
         options = {
-            "num_cpus": 1 if spec.kind in ("actor", "learner") else 0,
-            "num_gpus": gpus,
+            "num_cpus": placement.cpus.get(name, 0),
+            "num_gpus": placement.gpus.get(name, 0.0),
             "max_restarts": 0,
             # A folder can be removed while a role is played.
             "max_concurrency": 2,
             "runtime_env": {"env_vars": ONE_THREAD},
             "scheduling_strategy": PlacementGroupSchedulingStrategy(
-                self._group, placement_group_bundle_index=self._placement.of[spec.name]
+                self._group, placement_group_bundle_index=placement.of[name]
             ),
         }
-        if spec.name in self.actors:
+        if name in self.actors:
             # Its CPUs are its successor's.
-            ray.kill(self.actors[spec.name])
-        self.actors[spec.name] = actor = ray.remote(RoleProcess).options(**options).remote()
+            ray.kill(self.actors[name])
+        self.actors[name] = actor = ray.remote(RoleProcess).options(**options).remote()
         return actor
 
-    def play(self, spec: RoleSpec, assignment: Assignment, import_path: tuple[str, ...]) -> None:
-        """Let the process of this role begin."""
-        self._playing.add(spec.name)
-        future = self.actors[spec.name].play.remote(msgspec.json.encode(assignment), import_path).future()
-        future.add_done_callback(lambda done: self._ended(spec.name, done))
+    def play(self, name: str, assignment: bytes) -> None:
+        """Let the process of this name begin; it finds modules where this one does."""
+        self._playing.add(name)
+        future = self.actors[name].play.remote(self._entry, assignment, tuple(map(str, sys.path))).future()
+        future.add_done_callback(lambda done: self._ended(name, done))
 
     def _ended(self, name: str, future: Any) -> None:
         """Called from a thread of Ray's."""
@@ -169,8 +191,8 @@ def launch(job: Job, listener: Listener, store: Store | None, stop_seconds: floa
     roles = lay_out(config)
     placement = Placement.of_run(config, roles)
     with ExitStack() as stack:
-        stack.enter_context(connected(config))
-        group, nodes = stack.enter_context(reserved(config, placement))
+        stack.enter_context(connected(config.ray_address))
+        group, nodes = stack.enter_context(reserved(placement))
         keys = Keys.generate() if config.encrypt else None
         here: str = ray.util.get_node_ip_address()
         control, control_uri = stack.enter_context(tcp_control_socket(here, keys))
@@ -179,7 +201,7 @@ def launch(job: Job, listener: Listener, store: Store | None, stop_seconds: floa
         stack.callback(supervisor.end)
         where = {role.name: nodes[placement.of[role.name]] for role in roles}
         for role in roles:
-            crew.create(role)
+            crew.create(role.name)
         folders = stack.enter_context(workspaces(where, crew.actors))
         hosts = {node["NodeID"]: node["NodeManagerAddress"] for node in ray.nodes()}
         topology = Topology(roles, addresses(roles, where, folders, hosts))
@@ -187,10 +209,10 @@ def launch(job: Job, listener: Listener, store: Store | None, stop_seconds: floa
 
         def play(spec: RoleSpec, past: Past, known: Topology) -> None:
             assignment = Assignment(spec, config, job.describe, known, control_uri, past, store, told, hosts[where[spec.name]])
-            crew.play(spec, assignment, tuple(map(str, sys.path)))
+            crew.play(spec.name, msgspec.json.encode(assignment))
 
         def respawn(name: str, life: int, steps: int, bound: dict[str, str]) -> None:
-            crew.create(by_name[name])
+            crew.create(name)
             play(by_name[name], Past(life, steps), Topology(roles, {**topology.addresses, **bound}))
 
         by_name = {role.name: role for role in roles}
@@ -207,18 +229,18 @@ def launch(job: Job, listener: Listener, store: Store | None, stop_seconds: floa
 
 
 @contextmanager
-def connected(config: TrainConfig) -> Iterator[None]:
+def connected(where: str) -> Iterator[None]:
     """Connected to the cluster; who was before, stays."""
     if ray.is_initialized():
         yield
         return
     try:
-        _knock(config.ray_address)
-        ray.init(address=config.ray_address, log_to_driver=True, logging_level=logging.ERROR)
+        _knock(where)
+        ray.init(address=where, log_to_driver=True, logging_level=logging.ERROR)
     except (OSError, ValueError, RuntimeError) as error:
         text = " ".join(str(error).split())[:200]
         raise ConfigError(
-            f"launcher ray: no cluster at {config.ray_address!r} ({text}); start one (`ray start --head`) or say where it is"
+            f"launcher ray: no cluster at {where!r} ({text}); start one (`ray start --head`) or say where it is"
         ) from None
     try:
         yield
@@ -234,14 +256,14 @@ def _knock(where: str) -> None:
 
 
 @contextmanager
-def reserved(config: TrainConfig, placement: Placement) -> Iterator[tuple[Any, list[str]]]:
+def reserved(placement: Placement) -> Iterator[tuple[Any, list[str]]]:
     """A placement group, and the node (its id) of each bundle."""
-    group = placement_group(placement.bundles, strategy=config.placement)
+    group = placement_group(placement.bundles, strategy=placement.strategy)
     try:
         if not group.wait(PLACING_LIMIT_S):
             there = {name: n for name, n in ray.cluster_resources().items() if name in ("CPU", "GPU")}
             raise ConfigError(
-                f"launcher ray: the cluster ({there}) has no room for {placement.bundles} by {config.placement}; "
+                f"launcher ray: the cluster ({there}) has no room for {placement.bundles} by {placement.strategy}; "
                 "ask for fewer actors or groups, or another --set placement="
             )
         by_bundle = placement_group_table(group)["bundles_to_node_id"]

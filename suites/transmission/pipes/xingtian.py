@@ -18,9 +18,9 @@ import numpy as np
 import zmq
 from numpy.typing import NDArray
 
-from baselines.xingtian import broker
-from baselines.xingtian.assignment import Wiring
-from baselines.xingtian.mail import Mail
+from baselines.xingtian.assignment import Doors
+from baselines.xingtian.broker import HomeBroker
+from baselines.xingtian.mail import Mail, open_control
 from baselines.xingtian.messages import Notice, address, decode_header, decode_notice
 from suites.transmission.crew import (
     Acknowledgements,
@@ -57,16 +57,21 @@ class XingTian(Pipe):
         setting = self.setting
         folder = setting.folder / name
         folder.mkdir()
-        wiring = Wiring(f"ipc://{folder}", setting.explorers)
+        doors = Doors(f"ipc://{folder}")
 
         def serve(number: int, line: Connection) -> None:
-            broker.run(wiring, Hello("broker", PROTOCOL, os.getpid()))
+            with (
+                zmq.Context() as context,
+                open_control(context, _control(doors)) as control,
+                HomeBroker(context, doors, range(setting.explorers)) as broker,
+            ):
+                broker.serve(control, Hello("broker", PROTOCOL, os.getpid()))
 
         with (
             Crew(replace(setting, explorers=1, beyond=setting.learner), serve),
-            Crew(setting, work(wiring)) as crew,
-            _launcher(wiring) as stop,
-            Mail(Account(), wiring.control, wiring.learner, wiring.downward, decode_header) as mail,
+            Crew(setting, work(doors)) as crew,
+            _launcher(doors, setting.explorers) as stop,
+            Mail(Account(), _control(doors), doors.learner, doors.downward, decode_header) as mail,
         ):
             crew.direct("")
             if not mail.begin(Hello("learner", PROTOCOL, os.getpid())):
@@ -87,11 +92,11 @@ class XingTian(Pipe):
                 files.append(anonymous_file("fragments", Arena.size_bytes(slots, size_bytes)))
                 stack.callback(os.close, files[-1])
 
-            def work(wiring: Wiring) -> Any:
+            def work(doors: Doors) -> Any:
                 @contextmanager
                 def explorer(number: int, _: str) -> Iterator[Explorer]:
                     arena = Arena(files[number], slots, size_bytes)
-                    with _mail(wiring, number) as mail:
+                    with _mail(doors, number) as mail:
                         yield _Explorer(mail, arena, number, size_bytes, slots)
 
                 return sending(explorer)
@@ -107,11 +112,11 @@ class XingTian(Pipe):
             fd = anonymous_file("weights", WeightBoard.size_bytes(parameters))
             stack.callback(os.close, fd)
 
-            def work(wiring: Wiring) -> Any:
+            def work(doors: Doors) -> Any:
                 @contextmanager
                 def follower(number: int, _: str) -> Iterator[Follower]:
                     store = WeightBoard(fd, parameters)
-                    with _mail(wiring, number) as mail:
+                    with _mail(doors, number) as mail:
                         yield _Follower(mail, store)
 
                 return following(follower, parameters, acknowledgements.fd)
@@ -126,28 +131,33 @@ class XingTian(Pipe):
                 yield CrewWeights(acknowledgements, publish)
 
 
+def _control(doors: Doors) -> str:
+    """Of the launcher."""
+    return f"{doors.base_uri}/control"
+
+
 @contextmanager
-def _mail(wiring: Wiring, number: int) -> Iterator[Mail]:
+def _mail(doors: Doors, number: int) -> Iterator[Mail]:
     """An explorer's mail, started."""
-    with Mail(Account(), wiring.control, wiring.explorer(number), wiring.upward, decode_notice) as mail:
+    with Mail(Account(), _control(doors), doors.explorer(number), doors.upward, decode_notice) as mail:
         if mail.begin(Hello(f"explorer {number}", PROTOCOL, os.getpid())):
             yield mail
 
 
 @contextmanager
-def _launcher(wiring: Wiring) -> Iterator[Callable[[], None]]:
+def _launcher(doors: Doors, explorers: int) -> Iterator[Callable[[], None]]:
     """Tells everybody to start when all have said hello, from a thread: this process is one of those who wait for it.
 
     What is yielded tells the learner to stop.
     """
     with zmq.Context() as context, context.socket(zmq.ROUTER) as control:
         control.linger = 0
-        control.bind(wiring.control)
+        control.bind(_control(doors))
 
         routes: dict[str, bytes] = {}
 
         def launch() -> None:
-            while len(routes) < wiring.explorers + 2:
+            while len(routes) < explorers + 2:
                 route, frame = control.recv_multipart()
                 hello = decode_from_role(frame)
                 if isinstance(hello, Hello):
