@@ -42,9 +42,7 @@ class SameCode(System):
         return samecode.evidence(frozen)
 
     def train(self, task: Task, recorder: Recorder) -> None:
-        # On a cluster of Ray's, Ray knows where the nodes are.
-        on_ray = task.cluster is not None and task.cluster.ray_address is not None
-        train(self.config(task), Listener(recorder), cluster=None if on_ray else task.cluster)
+        train(self.config(task), Listener(recorder), cluster=task.cluster)
 
     def _config(self, task: Task, *, actors: int, groups: int = 1, encrypt: bool = False, **more: Any) -> TrainConfig:
         w = task.workload

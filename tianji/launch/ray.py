@@ -14,7 +14,8 @@ import socket
 import sys
 import tempfile
 import threading
-from collections.abc import Collection, Iterator
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -34,7 +35,7 @@ from tianji.launch.job import Job
 from tianji.launch.process import name_process
 from tianji.launch.supervisor import Listener, Policy, Supervisor
 from tianji.settings import ConfigError
-from tianji.topology import RoleSpec, Topology, addresses, lay_out
+from tianji.topology import RoleSpec, Topology, addresses, lay_out, place
 from tianji.worlds.assembly import Past, Store
 from tianji.worlds.real import Assignment, perform
 
@@ -74,12 +75,19 @@ class Placement:
     of: dict[str, int]
 
     @classmethod
-    def of_run(cls, config: TrainConfig, roles: Collection[RoleSpec]) -> Placement:
-        """A bundle for each group or, where there is one, for each process that computes.
+    def of_run(cls, config: TrainConfig, roles: Sequence[RoleSpec], nodes: int | None = None) -> Placement:
+        """A bundle for each of so many nodes. Where their number is left open, one for each group or, if there is but one, for
+        each process that computes.
 
         Buffer and Root compute next to nothing: they share the learner's bundle and need no CPU of their own.
         """
         gpu = {"GPU": 1.0} if config.device == "cuda" else {}
+        if nodes is not None:
+            of = place(roles, nodes)
+            cpus = Counter(of[role.name] for role in roles if role.kind in ("actor", "learner"))
+            gpus = Counter(of[role.name] for role in roles if role.kind == "learner") if gpu else Counter[int]()
+            kinds = [(("CPU", float(cpus[n])), ("GPU", float(gpus[n]))) for n in range(nodes)]
+            return cls([{kind: number for kind, number in needs if number} for needs in kinds], of)
         if config.groups > 1:
             bundles: list[dict[str, float]] = [{"CPU": 1.0 + config.actors, **gpu} for _ in range(config.groups)]
             return cls(bundles, {role.name: role.group for role in roles})
@@ -167,7 +175,8 @@ def launch(job: Job, listener: Listener, store: Store | None, stop_seconds: floa
     """
     config = job.config
     roles = lay_out(config)
-    placement = Placement.of_run(config, roles)
+    cluster = job.cluster
+    placement = Placement.of_run(config, roles, None if cluster is None else len(cluster.nodes))
     with ExitStack() as stack:
         stack.enter_context(connected(config))
         group, nodes = stack.enter_context(reserved(config, placement))
