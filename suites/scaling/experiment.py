@@ -27,13 +27,11 @@ class Experiment(Struct, frozen=True, kw_only=True):
     cores: Annotated[float, Meta(gt=0)] | None = None
     """Of a node; None: as many as there are."""
     link_bits_per_s: int | None = None
-    seconds: Annotated[float, Meta(gt=0)] | None = None
-    """After which a run ends; None: it trains on to the workload's budget of steps, and its policies are judged."""
-
-    @property
-    def to_threshold(self) -> bool:
-        """Whether it is about the time to a return too."""
-        return self.seconds is None
+    seconds: Annotated[float, Meta(gt=0)]
+    """After which a run ends."""
+    to_threshold: bool = False
+    """Whether it is about the time to a return too: policies are judged after the run, which ends with the workload's budget of
+    steps if that is used up first."""
 
     def scaled(self, workload: Workload, nodes: int) -> Workload:
         """The workload of so many nodes: more environments, and nothing else, where scaling is weak.
@@ -48,8 +46,7 @@ class Experiment(Struct, frozen=True, kw_only=True):
         """
         if self.scaling == "weak":
             workload = msgspec.structs.replace(workload, environments=workload.environments * nodes)
-        if self.seconds is not None:
-            return msgspec.structs.replace(
-                workload, budget_steps=ENDLESS_STEPS, budget_seconds=self.seconds, snapshot_every_steps=ENDLESS_STEPS
-            )
-        return workload
+        workload = msgspec.structs.replace(workload, budget_seconds=self.seconds)
+        if self.to_threshold:
+            return workload
+        return msgspec.structs.replace(workload, budget_steps=ENDLESS_STEPS, snapshot_every_steps=ENDLESS_STEPS)

@@ -116,7 +116,6 @@ class Scaling(Suite):
             if not experiment.to_threshold:
                 meter = folder / "meter.jsonl"
                 seen = meter.read_bytes().count(b'"node_usage"') if meter.exists() else 0
-                assert experiment.seconds is not None
                 progress(min(1.0, seen / shape.nodes / (2 * experiment.seconds)), f"{cell.nodes} nodes")
                 return
             steps = max((int(p.stem) for p in (folder / "snapshots").glob("*.safetensors")), default=0)

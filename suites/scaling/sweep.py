@@ -16,13 +16,14 @@ EXPERIMENTS = {
     for experiment in (
         Experiment(
             id="ppo-cpu-weak",
-            title="PPO, CPU-bound nodes, 8 environments a node",
+            title="PPO to a return, CPU-bound nodes, 8 environments a node",
             workload="cartpole-ppo-nodes",
             regime="cpu-bound",
             scaling="weak",
             cores=NODE_CORES,
             link_bits_per_s=GIGABIT,
-            seconds=10,
+            seconds=25,
+            to_threshold=True,
         ),
         Experiment(
             id="dqn-cpu-weak",
@@ -54,23 +55,15 @@ EXPERIMENTS = {
             seconds=10,
         ),
         Experiment(
-            id="dqn-convergence-weak",
-            title="DQN to a return, CPU-bound nodes, 8 environments a node",
-            workload="cartpole-dqn-nodes",
-            regime="cpu-bound",
-            scaling="weak",
-            cores=NODE_CORES,
-            link_bits_per_s=GIGABIT,
-        ),
-        Experiment(
-            id="dqn-cpu-strong",
-            title="DQN, CPU-bound nodes, 48 environments in all",
-            workload="cartpole-dqn-strong",
+            id="ppo-cpu-strong",
+            title="PPO to a return, CPU-bound nodes, 48 environments in all",
+            workload="cartpole-ppo-strong",
             regime="cpu-bound",
             scaling="strong",
             cores=NODE_CORES,
             link_bits_per_s=GIGABIT,
-            seconds=10,
+            seconds=25,
+            to_threshold=True,
         ),
     )
 }
@@ -108,7 +101,6 @@ PROFILES = {
             "dqn-cpu-weak": Part(systems=(*OURS, "tianji-one-learner", "tianji-curve"), copies=("tianji", "xingtian")),
             "dqn-latency-weak": Part(systems=(*OURS, "tianji-one-learner"), copies=("tianji",)),
             "dqn-link-weak": Part(systems=(*OURS, "tianji-one-learner"), copies=("tianji",)),
-            "dqn-convergence-weak": Part(systems=OURS),
         },
         blocks=5,
     ),
