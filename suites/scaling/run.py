@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -57,7 +57,7 @@ class Scaling(Suite):
         testbed = request.testbed or TESTBEDS[0]
         if reason := unavailable(testbed):
             raise ConfigError(f"testbed {testbed} cannot be had here: {reason}; --testbed local needs nothing")
-        parts = {name: _part(profile, name) for name in request.workloads or profile.workloads}
+        parts = {name: _part(profile, name, request.systems) for name in request.workloads or profile.workloads}
         cells: list[Cell] = []
         skipped: list[str] = []
         workloads = {}
@@ -69,10 +69,10 @@ class Scaling(Suite):
                     "experiment": msgspec.to_builtins(experiment),
                     "workload": msgspec.to_builtins(workload),
                     "testbed": testbed,
-                    "largest": max(part.sizes),
+                    "largest": max(max(sizes) for sizes in part.values()),
                 }
-                for nodes in part.sizes:
-                    asked = request.systems or (*part.systems, *(system + COPIES for system in part.copies))
+                for nodes in sorted({size for sizes in part.values() for size in sizes}):
+                    asked = [system for system, sizes in part.items() if nodes in sizes]
                     able = list(_able(experiment, workload, nodes, asked, skipped))
                     cells += block_of(name, able, None, block, first_seed=request.first_seed, nodes=nodes) if able else []
         if not cells:
@@ -163,11 +163,21 @@ class Scaling(Suite):
         )
 
 
-def _part(profile: Profile, name: str) -> Part:
-    """How much of an experiment a profile runs; of one that it does not run, as much as of its first one."""
+def _part(profile: Profile, name: str, asked: tuple[str, ...] | None) -> Part:
+    """Which systems a profile runs on how many nodes.
+
+    An experiment that is not in it is run as its first one is; a system that is not, on as many nodes as the others together.
+
+    Raises
+    ------
+    ConfigError
+        for an experiment that is unknown.
+    """
     if name not in sweep.EXPERIMENTS:
         raise ConfigError(f"unknown workload {name!r} of suite scaling; known: {', '.join(sweep.EXPERIMENTS)}")
-    return profile.parts.get(name, next(iter(profile.parts.values())))
+    part = profile.parts.get(name, next(iter(profile.parts.values())))
+    everywhere = tuple(sorted({size for sizes in part.values() for size in sizes}))
+    return part if asked is None else {system: part.get(system, everywhere) for system in asked}
 
 
 def _spreads(name: str) -> bool:
@@ -179,7 +189,7 @@ def _spreads(name: str) -> bool:
     )
 
 
-def _able(experiment: Experiment, workload: Workload, nodes: int, asked: tuple[str, ...], skipped: list[str]) -> Iterator[str]:
+def _able(experiment: Experiment, workload: Workload, nodes: int, asked: Sequence[str], skipped: list[str]) -> Iterator[str]:
     """Those of the systems that can run this on so many nodes; what is left out is noted."""
     for name in asked:
         system = systems.get(name.removesuffix(COPIES))

@@ -69,16 +69,11 @@ EXPERIMENTS = {
 }
 
 SIZES = (1, 2, 3, 4, 6, 8)
-OURS = ("tianji", "xingtian")
+SOME, LARGEST = (1, 2, 4, 8), (8,)
 
-
-class Part(Struct, frozen=True, kw_only=True):
-    """One experiment of a profile."""
-
-    systems: tuple[str, ...]
-    sizes: tuple[int, ...] = SIZES
-    copies: tuple[str, ...] = ()
-    """Systems of which non-communicating copies, one on each node, run as well: the ceiling."""
+Part = dict[str, tuple[int, ...]]
+"""Systems of one experiment, and the numbers of nodes on which each runs. `<system>-copies`: as many runs of one node that know
+nothing of each other, which is the ceiling."""
 
 
 class Profile(Struct, frozen=True, kw_only=True):
@@ -93,15 +88,39 @@ class Profile(Struct, frozen=True, kw_only=True):
         return tuple(self.parts)
 
 
+def _part(sizes: tuple[int, ...], some: tuple[int, ...], **more: tuple[int, ...]) -> Part:
+    """The two that are compared on all sizes, what tells effects apart on some of them."""
+    return {
+        "tianji": sizes,
+        "xingtian": sizes,
+        "tianji-one-learner": tuple(n for n in some if n > 1),
+        "tianji-copies": some,
+    } | {name.replace("_", "-"): n for name, n in more.items()}
+
+
 PROFILES = {
-    "smoke": Profile(parts={"dqn-cpu-weak": Part(systems=OURS, sizes=(1, 2, 8), copies=("tianji",))}, blocks=1),
+    "smoke": Profile(
+        parts={"ppo-cpu-weak": {"tianji": (1, 2, 8), "xingtian": (1, 2, 8), "tianji-copies": LARGEST}},
+        blocks=1,
+    ),
     "standard": Profile(
         parts={
-            "ppo-cpu-weak": Part(systems=(*OURS, "tianji-one-learner"), copies=("tianji",)),
-            "dqn-cpu-weak": Part(systems=(*OURS, "tianji-one-learner", "tianji-curve"), copies=("tianji", "xingtian")),
-            "dqn-latency-weak": Part(systems=(*OURS, "tianji-one-learner"), copies=("tianji",)),
-            "dqn-link-weak": Part(systems=(*OURS, "tianji-one-learner"), copies=("tianji",)),
+            "ppo-cpu-weak": _part(SIZES, LARGEST, xingtian_copies=LARGEST, rllib=SOME, rllib_multi_learner=SOME),
+            "dqn-cpu-weak": _part(SIZES, LARGEST, tianji_curve=LARGEST),
+            "dqn-latency-weak": _part(SIZES, LARGEST, rllib=SOME),
+            "dqn-link-weak": _part(SIZES, LARGEST, tianji_curve=LARGEST),
+            "ppo-cpu-strong": {"tianji": SIZES, "xingtian": SIZES},
         },
         blocks=5,
+    ),
+    "paper": Profile(
+        parts={
+            "ppo-cpu-weak": _part(SIZES, SIZES, xingtian_copies=SIZES, rllib=SIZES, rllib_multi_learner=SIZES),
+            "dqn-cpu-weak": _part(SIZES, SIZES, xingtian_copies=SIZES, tianji_curve=SIZES, rllib=SIZES),
+            "dqn-latency-weak": _part(SIZES, SIZES, xingtian_copies=SIZES, tianji_curve=SIZES, rllib=SIZES),
+            "dqn-link-weak": _part(SIZES, SIZES, xingtian_copies=SIZES, tianji_curve=SIZES, rllib=SIZES),
+            "ppo-cpu-strong": _part(SIZES, SIZES, rllib=SIZES, rllib_multi_learner=SIZES),
+        },
+        blocks=10,
     ),
 }
