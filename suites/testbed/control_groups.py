@@ -24,6 +24,8 @@ PERIOD_US = 10_000
 """In which a quota is given; with the usual 100 ms, a fifth of a core would come in bursts of 20 ms."""
 SMALLEST_QUOTA_US = 1_000
 """The least that the kernel takes."""
+WEIGHTS = {1: ("cpu.shares", "262144"), 2: ("cpu.weight", "10000")}
+"""The most, for all groups together: else they would count as one process beside each other process of the machine."""
 OTHERS = "others"
 """A group for processes that stood where groups were to be made; see `Hierarchy.make_room`."""
 END_LIMIT_S = 10.0
@@ -203,6 +205,8 @@ class ControlGroups:
             for tree in self.hierarchy.trees:
                 (tree / self._folder).mkdir()
             self.hierarchy.make_room(self._folder)
+            name, most = WEIGHTS[self.hierarchy.version]
+            (self.hierarchy.cpu / self._folder / name).write_text(most)
         except BaseException:
             self.hierarchy.remove(self._folder)
             raise
@@ -250,18 +254,14 @@ def _end(group: Path, refuge: Path) -> None:
     while left := processes(group):
         if time.monotonic() > deadline or 0 in left:
             raise RuntimeError(f"control group {group.name}: process {left[0]} cannot be ended")
-        for descriptor in _killed(left):
+        for descriptor in list(_kill(left)):
             # Readable once the process has ended, though its parent may not have asked yet.
             select.select([descriptor], [], [], max(0.0, deadline - time.monotonic()))
             os.close(descriptor)
 
 
-def _killed(pids: list[int]) -> list[int]:
-    """Kills processes; returns descriptors to wait for their ends by."""
-    return list(_kill(pids))
-
-
 def _kill(pids: list[int]) -> Iterator[int]:
+    """Kills processes; yields descriptors to wait for their ends by."""
     for pid in pids:
         with suppress(ProcessLookupError):
             descriptor = os.pidfd_open(pid)
