@@ -244,7 +244,8 @@ def train(
     resume
         goes on from what the run in `out` stored last. Environments begin new episodes.
     cluster
-        nodes that are emulated on this machine, to spread the run over.
+        nodes to spread the run over: emulated ones of this machine or, with launcher `ray`, as many of Ray's (with placement
+        STRICT_SPREAD).
 
     Raises
     ------

@@ -33,7 +33,7 @@ class Job:
     resume: bool = False
     """Whether it goes on from what lies in `state`."""
     cluster: Cluster | None = None
-    """Emulated nodes to spread over; None: this host, or whatever the launcher finds."""
+    """Nodes to spread over; None: this host, or as many of Ray's as its placement takes."""
 
     def run(self, listener: Listener) -> None:
         """Run to the end.

@@ -15,7 +15,8 @@ import socket
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Collection, Iterator
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -35,7 +36,7 @@ from tianji.launch.job import Job
 from tianji.launch.process import name_process
 from tianji.launch.supervisor import Listener, Policy, Supervisor
 from tianji.settings import ConfigError
-from tianji.topology import RoleSpec, Topology, addresses, lay_out
+from tianji.topology import RoleSpec, Topology, addresses, lay_out, place
 from tianji.worlds.assembly import Past, Store
 from tianji.worlds.real import Assignment, perform
 
@@ -82,20 +83,25 @@ class Placement:
     of: dict[str, int]
     cpus: dict[str, int]
     """Of those that compute; others need none of their own."""
-    gpus: dict[str, float] = field(default_factory=dict)
+    gpus: dict[str, int] = field(default_factory=dict)
     strategy: str = "PACK"
 
     @classmethod
-    def of_run(cls, config: TrainConfig, roles: Collection[RoleSpec]) -> Placement:
-        """A bundle for each group or, where there is one, for each process that computes.
+    def of_run(cls, config: TrainConfig, roles: Sequence[RoleSpec], nodes: int | None = None) -> Placement:
+        """A bundle for each of so many nodes. Where their number is left open, one for each group or, if there is but one, for
+        each process that computes.
 
         Buffer and Root compute next to nothing: they share the learner's bundle and need no CPU of their own.
         """
         gpu = {"GPU": 1.0} if config.device == "cuda" else {}
         cpus = {role.name: 1 for role in roles if role.kind in ("actor", "learner")}
-        gpus = {role.name: gpu.get("GPU", 0.0) for role in roles if role.kind == "learner"}
-        if config.groups > 1:
-            bundles: list[dict[str, float]] = [{"CPU": 1.0 + config.actors, **gpu} for _ in range(config.groups)]
+        gpus = {role.name: 1 for role in roles if role.kind == "learner"} if gpu else {}
+        if nodes is not None:
+            of = place(roles, nodes)
+            totals = [(kind, Counter(of[name] for name in of_kind)) for kind, of_kind in (("CPU", cpus), ("GPU", gpus))]
+            bundles = [{kind: float(total[n]) for kind, total in totals if total[n]} for n in range(nodes)]
+        elif config.groups > 1:
+            bundles = [{"CPU": 1.0 + config.actors, **gpu} for _ in range(config.groups)]
             of = {role.name: role.group for role in roles}
         else:
             bundles = [{"CPU": 1.0, **gpu}, *({"CPU": 1.0} for _ in range(config.actors))]
@@ -125,7 +131,7 @@ class RayCrew(Crew):
         placement = self._placement
         options = {
             "num_cpus": placement.cpus.get(name, 0),
-            "num_gpus": placement.gpus.get(name, 0.0),
+            "num_gpus": placement.gpus.get(name, 0),
             "max_restarts": 0,
             # A folder can be removed while a role is played.
             "max_concurrency": 2,
@@ -189,7 +195,8 @@ def launch(job: Job, listener: Listener, store: Store | None, stop_seconds: floa
     """
     config = job.config
     roles = lay_out(config)
-    placement = Placement.of_run(config, roles)
+    cluster = job.cluster
+    placement = Placement.of_run(config, roles, None if cluster is None else len(cluster.nodes))
     with ExitStack() as stack:
         stack.enter_context(connected(config.ray_address))
         group, nodes = stack.enter_context(reserved(placement))

@@ -5,7 +5,7 @@ Both worlds use it; they differ in what they do between two pumps (wait in a pol
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -238,10 +238,10 @@ class Host:
                 self.tell_kept()
                 self.tell(self.account.report(self.role.name, self._counters(), self.role.histograms()))
 
-    def _counters(self) -> Mapping[str, float]:
+    def _counters(self) -> dict[str, float]:
         """The role's own, and what its edges carried to other nodes and from them; each edge is counted at one end."""
         if self.address is None:
-            return self.role.counters()
+            return dict(self.role.counters())
         beyond = (end for end in self.endpoints if end.uri.startswith("tcp://") and _host(end.uri) != self.address)
         return {**self.role.counters(), "payload_bytes_sent": float(sum(end.payload_bytes for end in beyond))}
 
