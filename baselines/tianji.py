@@ -57,6 +57,7 @@ class SameCode(System):
             dqn=w.dqn or DQNConfig(),
             impala=w.impala or IMPALAConfig(),
             atari=w.games,
+            simulator=w.simulator,
             horizon_steps=w.horizon_steps,
             stop_steps=w.budget_steps,
             stop_seconds=w.budget_seconds,
