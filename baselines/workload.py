@@ -49,6 +49,8 @@ class Workload(Settings, kw_only=True):
     """How an Atari game is played; absent for everything else."""
     simulator: SimulatorConfig | None = None
     """Makes the environment's steps take time, or its observations pictures; absent: it is as it is."""
+    fusion_rounds: Positive = 1
+    """Rounds of updates between two exchanges of weights, of learners that are several."""
     horizon_steps: Positive
     """What schedules count towards: environment steps before the round that is trained on, summed over actors."""
     budget_steps: Positive
