@@ -1,6 +1,6 @@
 """The `ray` testbed: the machines of a Ray cluster that is there, as they are.
 
-`python -m suites.testbed.raycluster ADDRESS [COUNT]` asks it who its nodes are, and measures the links of the first ones; in a
+`python -m suites.testbed.raycluster ADDRESS COUNT` asks it who its nodes are, and measures the links of the first ones; in a
 process of its own, because Ray leaves threads and connections in whatever process it was used in.
 """
 
@@ -190,6 +190,10 @@ def main(address: str, measured: int) -> None:
     """Print what there is to find, as JSON."""
     import ray
 
+    if address != "auto":
+        # Ray itself would go on asking for minutes.
+        host, _, port = address.rpartition(":")
+        socket.create_connection((host, int(port)), probe.LIMIT_S).close()
     ray.init(address=address, log_to_driver=False, logging_level="ERROR")
     try:
         context = ray.get_runtime_context()
@@ -206,8 +210,11 @@ def main(address: str, measured: int) -> None:
 
 
 if __name__ == "__main__":
+    # By its name, by which workers of Ray's find it too.
+    from suites.testbed import raycluster
+
     try:
-        main(sys.argv[1], int(sys.argv[2]))
+        raycluster.main(sys.argv[1], int(sys.argv[2]))
     except Exception as error:  # Whatever it is, it is the answer.
         print(f"{type(error).__name__}: {str(error).strip().splitlines()[0]}", file=sys.stderr)
         sys.exit(1)
