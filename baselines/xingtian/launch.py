@@ -65,7 +65,7 @@ def run(
         listener(message)
         return message.reason if isinstance(message, Done) else None
 
-    description = describe(config.env, config.atari)
+    description = describe(config.env, config.atari, config.simulator)
     nodes: Sequence[Node | None] = [None] if cluster is None else cluster.nodes
     with ExitStack() as stack:
         keys = None

@@ -24,8 +24,10 @@ PERIOD_US = 10_000
 """In which a quota is given; with the usual 100 ms, a fifth of a core would come in bursts of 20 ms."""
 SMALLEST_QUOTA_US = 1_000
 """The least that the kernel takes."""
-WEIGHTS = {1: ("cpu.shares", "262144"), 2: ("cpu.weight", "10000")}
-"""The most, for all groups together: else they would count as one process beside each other process of the machine."""
+WEIGHTS = {1: ("cpu.shares", 1024), 2: ("cpu.weight", 100)}
+"""By version: what says how much a group counts beside others, and how much a single process does."""
+MOST = 100
+"""Processes that a folder of groups can count for."""
 OTHERS = "others"
 """A group for processes that stood where groups were to be made; see `Hierarchy.make_room`."""
 END_LIMIT_S = 10.0
@@ -198,6 +200,15 @@ class ControlGroups:
             (tree / self._folder / name).mkdir()
         return Group(self.hierarchy, f"{self._folder}/{name}")
 
+    def weigh(self, count: int) -> None:
+        """Have all groups together count for so many processes, at most `MOST`, where others of the machine want the cores too.
+
+        Otherwise it is one. Where quotas leave cores over, weight makes them hold whatever else runs; without quotas it
+        starves the rest of the machine.
+        """
+        name, one = WEIGHTS[self.hierarchy.version]
+        (self.hierarchy.cpu / self._folder / name).write_text(str(one * count))
+
     def __enter__(self) -> ControlGroups:
         for folder in leftovers(self.hierarchy):
             self.hierarchy.remove(folder)
@@ -205,8 +216,6 @@ class ControlGroups:
             for tree in self.hierarchy.trees:
                 (tree / self._folder).mkdir()
             self.hierarchy.make_room(self._folder)
-            name, most = WEIGHTS[self.hierarchy.version]
-            (self.hierarchy.cpu / self._folder / name).write_text(most)
         except BaseException:
             self.hierarchy.remove(self._folder)
             raise

@@ -21,7 +21,7 @@ from suites.bundle import NodeCheck, NodeUsage
 from suites.testbed import netns, probe
 from suites.testbed.ballast import Busy, policy
 from suites.testbed.base import Shape, Testbed
-from suites.testbed.control_groups import ControlGroups, Group, Hierarchy
+from suites.testbed.control_groups import MOST, ControlGroups, Group, Hierarchy
 from suites.testbed.counters import LinkCounters, NodeTraffic
 from suites.testbed.ray_daemons import RayDaemons, workers
 from tianji.launch.node import Cluster, Node
@@ -78,13 +78,17 @@ class Emulated(Testbed):
         stack = self._stack
         try:
             netns.become_able()
-            groups = stack.enter_context(ControlGroups())
+            groups = self._budgets = stack.enter_context(ControlGroups())
+            # Apart, so that they have no precedence where nodes have it.
+            outside = stack.enter_context(ControlGroups())
         except PermissionError as error:
             raise ConfigError(f"testbed netns: {error.strerror or error}; it needs root") from error
+        groups.weigh(shape.nodes + shape.ballast)
+        outside.weigh(shape.nodes)
         self._star = netns.Star(shape.nodes, netns.Link(shape.link_bits_per_s, shape.delay_s))
         stack.callback(self._star.close)
         for number, bare in enumerate(self._star.nodes, 1):
-            budget, daemons = groups.create(f"node{number}"), groups.create(f"daemons{number}")
+            budget, daemons = groups.create(f"node{number}"), outside.create(f"node{number}")
             node = msgspec.structs.replace(bare, control_groups=budget.folders)
             with netns.inside(node):
                 link, traffic = LinkCounters(), NodeTraffic(self._star.home.address)
@@ -114,7 +118,9 @@ class Emulated(Testbed):
         shares: list[float] | list[None] = [None] * shape.nodes
         if shape.cores is not None:
             everywhere = [*((place.node, place.budget) for place in self._places), *self._ballast]
+            self._budgets.weigh(MOST)
             shares = probe.checked_budgets(everywhere, shape.cores)[: shape.nodes]
+            self._budgets.weigh(shape.nodes + shape.ballast)
         found = []
         neighbours = probe.neighbours([place.node for place in self._places], self.home)
         for number, ((node, peer), share) in enumerate(zip(neighbours, shares, strict=True), 1):
@@ -140,6 +146,8 @@ class Emulated(Testbed):
         self._sort_workers()
         for group in (*(place.budget for place in self._places), *(group for _, group in self._ballast)):
             group.limit(self.shape.cores)
+        if self.shape.cores is not None:
+            self._budgets.weigh(MOST)
         if self._busy is not None:
             self._busy.begin()
 
@@ -176,7 +184,7 @@ class Emulated(Testbed):
         if shape.cores is not None:
             quota = f"control groups of version {Hierarchy.find().version}, periods of 10 ms"
             said.append(
-                f"a node's {shape.cores:g} cores are a quota of CPU time ({quota}); much of the kernel's work for packets is not in it"
+                f"a node's {shape.cores:g} cores are a quota of CPU time ({quota}); part of what packets cost is not in it"
             )
         if shape.ballast:
             said.append(f"{shape.ballast} more nodes' worth of cores is kept busy by processes that take no part")

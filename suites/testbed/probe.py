@@ -95,7 +95,7 @@ def line(node: Node, peer: Node, seconds: float) -> Line:
 
 
 def _round_trip_s(there: socket.socket, back: socket.socket) -> float:
-    """Median."""
+    """Median; of the links alone: one thread does all of it, and nobody is woken."""
     took: list[float] = []
     end = time.perf_counter() + ROUND_TRIPS_S
     while len(took) < ROUND_TRIPS and (not took or time.perf_counter() < end):
@@ -108,28 +108,34 @@ def _round_trip_s(there: socket.socket, back: socket.socket) -> float:
 
 
 def _bytes_per_s(there: socket.socket, back: socket.socket, seconds: float) -> float:
-    """Received, after the link was filled."""
-    begun = time.perf_counter()
-    end = begun + FILLING_S + seconds
-
-    def fill() -> None:
-        data = bytes(PART_BYTES)
-        while time.perf_counter() < end:
-            there.sendall(data)
-        there.shutdown(socket.SHUT_WR)
-
-    sender = threading.Thread(target=fill)
+    sender = threading.Thread(target=fill, args=(there, seconds))
     sender.start()
-    room = bytearray(PART_BYTES)
-    first = last = 0.0
-    moved = 0
-    while received := back.recv_into(room):
-        last = time.perf_counter()
-        if not first:
-            first = last if last > begun + FILLING_S else 0.0
-        else:
-            moved += received
+    found = received_per_s(back)
     sender.join()
+    return found
+
+
+def fill(connection: socket.socket, seconds: float) -> None:
+    """Send as much as goes for so long, and end it."""
+    end = time.perf_counter() + FILLING_S + seconds
+    data = bytes(PART_BYTES)
+    while time.perf_counter() < end:
+        connection.sendall(data)
+    connection.shutdown(socket.SHUT_WR)
+
+
+def received_per_s(connection: socket.socket) -> float:
+    """Bytes a second of what another one fills a connection with, once it is filled."""
+    room = bytearray(PART_BYTES)
+    begun = first = last = 0.0
+    moved = 0
+    while received := connection.recv_into(room):
+        last = time.perf_counter()
+        begun = begun or last
+        if first:
+            moved += received
+        elif last > begun + FILLING_S:
+            first = last
     return moved / (last - first) if moved else 0.0
 
 
