@@ -1,4 +1,4 @@
-"""XingTian's discipline as a system under test: push only, a broker, and XingTian's rules of who waits for what.
+"""XingTian's discipline as a system under test: push only, a broker on each node, and XingTian's rules of who waits for what.
 
 Everything else (algorithms, environments, networks, shared memory, messages) is TianJi's own code, so that a
 difference between the two is a difference of discipline.
@@ -46,6 +46,10 @@ class XingTian(SameCode):
             "algorithms, environments and transport; XingTian itself no longer runs on current stacks.",
             "Of its two modes this is the stronger one: shared memory all the way on a node, no polling sleeps.",
         ]
+        if task.nodes > 1:
+            told.append(
+                "A node whose link is slower than updates is sent the newest weights only, where XingTian queues them all."
+            )
         if not self._compresses(task):
             told.append(self._why_uncompressed(task))
         if task.workload.algo == "dqn":
