@@ -107,7 +107,8 @@ def measure(task: CellTask, directory: Path) -> None:
             if systems.get(task.system).needs_ray:
                 testbed.start_ray()
             log.phase("check")
-            for found in testbed.check():
+            # The check sends too: what nodes have used by now is not the system's.
+            for found in (*testbed.check(), *testbed.usage()):
                 log.write(found)
             with ExitStack() as stack:
                 drivers = []
