@@ -109,9 +109,11 @@ def measure(task: CellTask, directory: Path) -> None:
             if systems.get(task.system).needs_ray:
                 testbed.start_ray()
             log.phase("check")
-            # The check sends too: what nodes have used by now is not the system's.
-            for found in (*testbed.check(), *testbed.usage()):
+            for found in testbed.check():
                 log.write(found)
+            # The check sends too: what nodes have used by now is not the system's.
+            for used in testbed.usage():
+                log.write(used)
             log.phase("setup")
             with ExitStack() as stack:
                 drivers = []
