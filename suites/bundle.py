@@ -104,7 +104,7 @@ class NodeCheck(Event, frozen=True, kw_only=True, tag="node_check"):
 
 
 class NodeUsage(Event, frozen=True, kw_only=True, tag="node_usage"):
-    """What a node has used by then; None: not known there."""
+    """What a node has used by then, since it was made; None: not known there. The first one comes before the system starts."""
 
     node: int
     cpu_s: float | None

@@ -2,7 +2,7 @@
 
 A group: its actors push chunks to its buffer, the buffer pushes batches to its learner, the learner pushes weights to its
 actors. Without a buffer the actors push to the learner themselves. Where there is a Root, each learner pushes its model to
-it, and the Root pushes the mean to all learners.
+it, and the Root pushes the mean back.
 """
 
 from __future__ import annotations
@@ -50,8 +50,9 @@ class Topology(Struct, frozen=True):
         return "batches" if any(role.kind == "buffer" for role in self.roles) else "chunks"
 
 
-MEAN = "mean"
-"""The edge from the Root to all learners."""
+def mean(group: int) -> str:
+    """The edge from the Root to a learner."""
+    return f"mean{group}"
 
 
 def chunks(group: int) -> str:
@@ -101,8 +102,7 @@ def edges(roles: Sequence[RoleSpec]) -> dict[str, tuple[RoleSpec, tuple[RoleSpec
         found[weights(g)] = learner, actors
         if root is not None:
             found[model(g)] = learner, (root,)
-    if root is not None:
-        found[MEAN] = root, learners
+            found[mean(g)] = root, (learner,)
     return found
 
 

@@ -37,6 +37,8 @@ INTERVAL_S = 0.5
 """Between two looks at what nodes have used."""
 START_LIMIT_S = 150.0
 """From the start of the system to its first environment step."""
+APART_S = 8.0
+"""By which the first of several copies may begin before the last."""
 END_LIMIT_S = 40.0
 """Beyond the budget of seconds."""
 
@@ -109,6 +111,10 @@ def measure(task: CellTask, directory: Path) -> None:
             log.phase("check")
             for found in testbed.check():
                 log.write(found)
+            # The check sends too: what nodes have used by now is not the system's.
+            for used in testbed.usage():
+                log.write(used)
+            log.phase("setup")
             with ExitStack() as stack:
                 drivers = []
                 for driver_task, folder, place in tasks(task, directory, testbed):
@@ -124,10 +130,12 @@ def tasks(task: CellTask, directory: Path, testbed: Testbed) -> list[tuple[Task,
     if not task.copies:
         place = cluster.nodes[0] if on_first else testbed.home
         return [(Task(task.system, task.workload, task.seed, task.cores, cluster), directory, place)]
+    # They do not begin together: what counts is the time in which all of them run.
+    longer = msgspec.structs.replace(task.workload, budget_seconds=task.workload.budget_seconds + APART_S)
     return [
         (
             # Seeds far apart: no copy plays what another one plays.
-            Task(task.system, task.workload, task.seed + 1000 * number, task.cores, Cluster((node,), cluster.home)),
+            Task(task.system, longer, task.seed + 1000 * number, task.cores, Cluster((node,), cluster.home)),
             directory / f"copy-{number}",
             node if on_first else testbed.home,
         )
@@ -161,7 +169,7 @@ def watch(task: CellTask, testbed: Testbed, drivers: Sequence[Driver], log: bund
         if not waiting and not limited:
             testbed.limit()
             limited = True
-            deadline = time.monotonic() + task.workload.budget_seconds + END_LIMIT_S
+            deadline = time.monotonic() + task.workload.budget_seconds + (APART_S if task.copies else 0) + END_LIMIT_S
         if limited:
             for used in testbed.usage():
                 log.write(used)

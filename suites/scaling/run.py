@@ -203,7 +203,10 @@ def _able(experiment: Experiment, workload: Workload, nodes: int, asked: Sequenc
 
 def _phases(events: list[bundle.AnyEvent]) -> dict[str, float]:
     """Seconds to make the nodes and to check them, of the system's set-up to its first step, and of the measured phase."""
-    starts = {event.name: event.ns for event in events if isinstance(event, Phase)}
+    starts: dict[str, int] = {}
+    for event in events:
+        if isinstance(event, Phase):
+            starts[event.name] = min(event.ns, starts.get(event.name, event.ns))
     first = next((event.ns for event in events if isinstance(event, FirstStep)), None)
     last = max((event.ns for event in events if isinstance(event, Snapshot | Episode | bundle.NodeUsage)), default=None)
     marks = [("testbed", starts.get("testbed")), ("check", starts.get("check"))]

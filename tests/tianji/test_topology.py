@@ -53,7 +53,8 @@ def test_edges_are_in_memory_on_a_node_and_at_ports_between_nodes():
         # The Root comes to learners for their models, and learners to the Root for the mean: each is where who is come to is.
         "model0": "shm:///f0/model0",
         "model1": "tcp://10.0.0.2:0",
-        "mean": "tcp://10.0.0.1:0",
+        "mean0": "shm:///f0/mean0",
+        "mean1": "tcp://10.0.0.1:0",
     }
     with_actors_apart = addresses(roles_of(actors=2), place(roles_of(actors=2), 2), {0: "/f"}, {0: "10.0.0.1"}, "ipc")
     assert with_actors_apart == {"batches0": "ipc:///f/batches0", "chunks0": "tcp://10.0.0.1:0", "weights0": "tcp://10.0.0.1:0"}

@@ -55,7 +55,7 @@ class Models:
 
     worker: ModelWorker
     inlets: dict[str, WeightsInlet]
-    outlet: WeightsOutlet
+    outlets: dict[str, WeightsOutlet]
 
 
 @dataclass
@@ -99,7 +99,7 @@ class Host:
         """Everything that a poller should watch."""
         ends: list[Endpoint] = [*self.inlets.values(), *self.outlets.values()]
         ends += [end for end in (self.weights_in, self.weights_out) if end is not None]
-        return ends if self.models is None else [*ends, *self.models.inlets.values(), self.models.outlet]
+        return ends if self.models is None else [*ends, *self.models.inlets.values(), *self.models.outlets.values()]
 
     @property
     def ended(self) -> bool:
@@ -165,7 +165,8 @@ class Host:
                 # of them first: whoever was waiting for credit goes on with the weights that came with it.
                 events.insert(0, WeightsArrived(version))
         if self.models is not None:
-            self.models.outlet.serve()
+            for model_out in self.models.outlets.values():
+                model_out.serve()
             for port, source in self.models.inlets.items():
                 if source.latest(self.models.worker.inbox(port)) is not None:
                     events.append(ModelArrived(port, self.models.worker.stamps(port)))
@@ -217,10 +218,12 @@ class Host:
                 start = self.clock()
                 self.weights_out.publish(version, self.worker.weights())
                 self.account.busy_ns["send"] += self.clock() - start
-            case PushModel(number=number, stamps=stamps):
+            case PushModel(number=number, stamps=stamps, ports=ports):
                 assert self.models is not None
                 start = self.clock()
-                self.models.outlet.publish(number, self.models.worker.push(stamps))
+                model = self.models.worker.push(stamps)
+                for port in ports:
+                    self.models.outlets[port].publish(number, model)
                 self.account.busy_ns["send"] += self.clock() - start
             case TakeSnapshot(version=version, steps=steps):
                 flat = np.ascontiguousarray(self.worker.weights(), "<f4").tobytes()

@@ -41,9 +41,8 @@ def test_groups_on_two_nodes_send_models_alone(small):
     assert np.array_equal(result.weights, train(config).weights)
     means = {r.role: r.counters.get("means_adopted") for r in result.reports}
     size = 4 * (len(result.weights) + 2 * 6)
-    # The Root, on the first node, gets each model of the second learner, and sends it each mean.
-    assert sent(result)["root"] == pytest.approx(means["learner g1"] * size, abs=size)
-    assert sent(result)["learner g1"] == means["learner g1"] * size
+    # The Root, on the first node, gets each model of the second learner, and answers with the mean.
+    assert sent(result)["root"] == sent(result)["learner g1"] == means["learner g1"] * size > 0
     assert sent(result)["learner g0"] == 0.0
 
 
