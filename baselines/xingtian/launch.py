@@ -15,7 +15,7 @@ from tianji.channel.board import WeightBoard
 from tianji.config import TrainConfig
 from tianji.envs import describe
 from tianji.launch.children import Children
-from tianji.launch.local import control_socket
+from tianji.launch.control import control_socket
 from tianji.launch.supervisor import Heard, Supervisor
 from tianji.messages import Done
 

@@ -75,6 +75,8 @@ class Host:
     weights_out: WeightsOutlet | None = None
     models: Models | None = None
     trace: Trace | None = None
+    address: str | None = None
+    """Of this node, where there are several."""
 
     def __post_init__(self) -> None:
         self.account = self.worker.account
@@ -234,7 +236,14 @@ class Host:
                 self.tell(Done(reason))
             case End():
                 self.tell_kept()
-                self.tell(self.account.report(self.role.name, self.role.counters(), self.role.histograms()))
+                self.tell(self.account.report(self.role.name, self._counters(), self.role.histograms()))
+
+    def _counters(self) -> dict[str, float]:
+        """The role's own, and what its edges carried to other nodes and from them; each edge is counted at one end."""
+        if self.address is None:
+            return dict(self.role.counters())
+        beyond = (end for end in self.endpoints if end.uri.startswith("tcp://") and _host(end.uri) != self.address)
+        return {**self.role.counters(), "payload_bytes_sent": float(sum(end.payload_bytes for end in beyond))}
 
     def tell_kept(self) -> None:
         """Tell of the episodes that ended: now and then, and before this process sleeps; never before a chunk is on its way."""
@@ -244,3 +253,8 @@ class Host:
 
     def close(self) -> None:
         self.worker.close()
+
+
+def _host(uri: str) -> str:
+    """The host of an address of tcp."""
+    return uri.removeprefix("tcp://").rpartition(":")[0]
