@@ -63,6 +63,7 @@ class SameCode(System):
             dqn=_share(w.dqn, groups),
             impala=w.impala or IMPALAConfig(),
             atari=w.games,
+            simulator=w.simulator,
             horizon_steps=w.horizon_steps,
             stop_steps=w.budget_steps,
             stop_seconds=w.budget_seconds,

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from tianji.atari import is_atari
-from tianji.config import NETWORKS_OF, AtariConfig, DQNConfig, IMPALAConfig, NetworkConfig, PPOConfig
+from tianji.config import NETWORKS_OF, AtariConfig, DQNConfig, IMPALAConfig, NetworkConfig, PPOConfig, SimulatorConfig
 from tianji.envs import EnvDescription, describe
 from tianji.settings import Count, Positive, PositiveFloat, Settings
 
@@ -49,6 +49,8 @@ class Workload(Settings, kw_only=True):
     """How an Atari game is played; absent for everything else."""
     fusion_rounds: Positive = 1
     """Rounds of updates between two exchanges of weights, of learners that are several."""
+    simulator: SimulatorConfig | None = None
+    """Makes the environment's steps take time, or its observations pictures; absent: it is as it is."""
     horizon_steps: Positive
     """What schedules count towards: environment steps before the round that is trained on, summed over actors."""
     budget_steps: Positive
@@ -80,8 +82,8 @@ class Workload(Settings, kw_only=True):
 
     @property
     def certified(self) -> bool:
-        """Whether there is an equivalence certificate for it: none for what only systems of one code train."""
-        return self.beyond_common is None
+        """Whether there is an equivalence certificate for it: none for what only systems of one code train, or for pictures."""
+        return self.beyond_common is None and not self.pictures
 
     @property
     def beyond_common(self) -> str | None:
@@ -100,13 +102,18 @@ class Workload(Settings, kw_only=True):
         return None
 
     @property
+    def pictures(self) -> bool:
+        """Whether its observations are pictures that a simulator draws."""
+        return self.simulator is not None and self.simulator.picture is not None
+
+    @property
     def games(self) -> AtariConfig:
         """How it is played, if it is an Atari game."""
         return self.atari or AtariConfig()
 
     def describe(self) -> EnvDescription:
         """The environment, as every system sees it; raises as `tianji.envs.describe` does."""
-        return describe(self.env, self.games)
+        return describe(self.env, self.games, self.simulator)
 
     @property
     def for_ppo(self) -> PPOConfig:

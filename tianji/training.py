@@ -213,7 +213,7 @@ def check(config: TrainConfig) -> EnvDescription:
         for an environment that cannot be trained on, a network that cannot see it or that the algorithm or the kernel is not
         for, or a device or launcher that is not there.
     """
-    description = describe(config.env, config.atari)
+    description = describe(config.env, config.atari, config.simulator)
     kernels.check(config, networks.build(config.network, description.features, description.actions))
     if config.device == "cuda" and config.launcher == "local":
         import torch

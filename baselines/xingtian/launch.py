@@ -38,7 +38,7 @@ def run(config: TrainConfig, listener: Callable[[Heard], None]) -> None:
         listener(message)
         return message.reason if isinstance(message, Done) else None
 
-    description = describe(config.env, config.atari)
+    description = describe(config.env, config.atari, config.simulator)
     parameters = networks.build(config.network, description.features, description.actions).size
     with ExitStack() as stack:
         control, base_uri = stack.enter_context(control_socket())
