@@ -12,7 +12,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from baselines.rllib import cluster, dqn, ppo, weights
-from baselines.rllib.environment import environment, vectorize_mode
+from baselines.rllib.environment import environment, register, vectorize_mode, when_created
+from baselines.rllib.stopwatch import Stopwatch
 from baselines.system import Recorder, System, Task
 from baselines.workload import Workload
 from tianji.algorithms import networks
@@ -47,13 +48,15 @@ class RLlib(System):
         return f"{' and '.join(missing)} not installed" if missing else None
 
     def unable(self, workload: Workload) -> str | None:
-        return workload.beyond_common
+        return workload.beyond_common or ("pictures are not translated to it" if workload.pictures else None)
 
     def unable_on(self, workload: Workload, nodes: int) -> str | None:
         if workload.environments % nodes:
             return f"{workload.environments} environments cannot be dealt out evenly to {nodes} env runners"
         if workload.round_steps % workload.environments:
-            return f"a round of {workload.round_steps} steps is not a whole number of each of {workload.environments} environments"
+            return (
+                f"a round of {workload.round_steps} steps is not a whole number of each of {workload.environments} environments"
+            )
         return None
 
     def deviations(self, task: Task) -> list[str]:
@@ -66,12 +69,12 @@ class RLlib(System):
         ]
         if task.cluster is not None:
             told.append(
-                "How far it is, is told after each of its training iterations: a sample counts when the iteration that used it ends."
+                "How far it is, is told between its training iterations: a sample counts when the iteration that used it ends."
             )
         if task.nodes > 1:
             told.append(
-                "When an episode ended is read from its env runner's clock; where that is not the driver's, all are moved by one "
-                "comparison of the two at the end."
+                "When an episode ended is read from its env runner's clock; where that is another than the driver's, all are "
+                "moved by one comparison of the two at the end."
             )
         return told
 
@@ -108,7 +111,7 @@ class RLlib(System):
             "training": training,
             "model": {"fcnet_hiddens": list(w.network.hidden), "fcnet_activation": w.network.activation}
             | ({"vf_share_layers": False} if w.algo == "ppo" else {}),
-            **({} if task.cluster is None else {"placement": cluster.placement(learners)}),
+            **({"placement": cluster.placement(learners)} if runners and task.cluster is not None else {}),
         }
 
     def certify(self, frozen: Frozen) -> Evidence:
@@ -121,10 +124,11 @@ class RLlib(System):
         import torch
 
         torch.set_num_threads(1)
-        if task.cluster is not None:
+        if task.cluster is not None and task.cluster.ray_address is not None:
             cluster.join(task.cluster)
         else:
             self._start_ray(task)
+        register(task.workload)
         self._algorithm = self._config(task).build_algo()
         description = task.workload.describe()
         self._network = networks.build(task.workload.network, description.features, description.actions)
@@ -170,7 +174,11 @@ class RLlib(System):
             .reporting(min_sample_timesteps_per_iteration=0, min_time_s_per_iteration=0)
             .debugging(seed=task.seed, log_level="ERROR")
         )
-        return config.callbacks(EpisodeProbe) if self.probe else config
+        if self.probe:
+            config.callbacks(EpisodeProbe)
+        if (number := when_created(task.workload)) is not None:
+            config.callbacks(on_environment_created=number)
+        return config
 
     def _give_initial_weights(self, seed: int) -> None:
         """Start from the very weights that every other system starts from."""
@@ -187,13 +195,10 @@ class RLlib(System):
         self._snapshot(recorder, 0, 0)
         told_ns, consumed = start, 0
         self._progress(recorder, start, 0, 0)
-        # Sampling and synchronisation by its own timers, which are smoothed over rounds; updating is the rest.
-        busy = {"sample": 0.0, "update": 0.0, "send": 0.0}
+        watch = self._watch(remote=self.env_runners(task) > 0)
         own_return: float | None = None
         while steps + w.round_steps <= w.budget_steps and time.monotonic_ns() - start < w.budget_seconds * 1e9:
-            began = time.monotonic_ns()
             result = self._algorithm.train()
-            took = (time.monotonic_ns() - began) / 1e9
             before, steps = steps, int(result["num_env_steps_sampled_lifetime"])
             trained = int(result.get("learners", {}).get(MODULE, {}).get("num_module_steps_trained", 0))
             consumed += trained
@@ -202,30 +207,45 @@ class RLlib(System):
             if now - told_ns >= PROGRESS_S * 1e9:
                 self._progress(recorder, now, steps, consumed)
                 told_ns = now
-            timers = result["timers"]
-            sampling, sending = float(timers["env_runner_sampling_timer"]), float(timers.get("synch_weights", 0.0))
-            busy["sample"] += sampling
-            busy["send"] += sending
-            busy["update"] += max(0.0, took - sampling - sending)
             own = result["env_runners"].get("episode_return_mean")
             own_return = own_return if own is None or own != own else float(own)
             if before // w.snapshot_every_steps != steps // w.snapshot_every_steps:
                 self._snapshot(recorder, steps, version)
                 snapshot_at = steps
         self._progress(recorder, time.monotonic_ns(), steps, consumed)
+        busy, wait = self._accounts(watch)
         if snapshot_at != steps:
             self._snapshot(recorder, steps, version)
         if self.probe:
             self._episodes(recorder)
         usage = resource.getrusage(resource.RUSAGE_SELF)
-        recorder.process("driver", busy, {}, time.process_time(), usage.ru_maxrss * 1024)
+        recorder.process("driver", busy, wait, time.process_time(), usage.ru_maxrss * 1024)
         recorder.counter("learner_steps", float(steps))
         recorder.counter("learner_optimizer_steps", float(version))
         if own_return is not None:
             recorder.counter("own_episode_return_mean", own_return)
 
+    def _watch(self, *, remote: bool) -> Stopwatch:
+        """Measure what its iterations consist of, from now on."""
+        watch, group = Stopwatch(), self._algorithm.env_runner_group
+        watch.watch(self._algorithm, "train", "all")
+        watch.watch(group, "sync_weights", "send")
+        if remote:
+            watch.watch(group, "foreach_env_runner", "samples")
+        else:
+            watch.watch(group.local_env_runner, "sample", "sample")
+        return watch
+
+    def _accounts(self, watch: Stopwatch) -> tuple[dict[str, float], dict[str, float]]:
+        """Busy and waiting seconds of the driver: what is neither sampling nor sending weights is updating, which with remote
+        learners is waiting for them."""
+        spent = dict(watch.seconds)
+        updating = spent.pop("all") - sum(spent.values())
+        waiting = {name: spent.pop(name) for name in ("samples",) if name in spent}
+        return {**spent, "update": updating}, waiting
+
     def _progress(self, recorder: Recorder, at_ns: int, steps: int, consumed: int) -> None:
-        """PPO trains on whatever an iteration sampled, and DQN puts it into the replay that it draws from: all of it is used."""
+        """PPO trains on whatever an iteration sampled, and DQN puts it into the replay that it draws from: all is used."""
         counts = {"samples_produced": steps, "samples_consumed": consumed, "samples_consumed_unique": steps}
         recorder.progress(at_ns, "driver", counts)
 

@@ -7,6 +7,7 @@ from typing import Any
 from baselines.rllib.learner import with_adam_epsilon
 from baselines.workload import Workload
 
+
 def deviations(workload: Workload, runners: int, learners: int) -> list[str]:
     """Where RLlib departs from the workload, in words, with so many places that sample and so many that train."""
     shared = [

@@ -8,7 +8,7 @@ from baselines.workload import Workload
 
 
 class MultiLearnerRLlib(RLlib):
-    """RLlib's PPO and DQN with a remote learner on every node, which average their gradients at every step (torch DDP over Gloo).
+    """RLlib's PPO and DQN with a remote learner on every node; they average their gradients at every step (torch DDP, Gloo).
 
     All learners together train on the batches that one would train on: a learner's share is that much smaller.
     """

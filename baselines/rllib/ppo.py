@@ -7,6 +7,7 @@ from typing import Any
 from baselines.rllib.learner import with_adam_epsilon
 from baselines.workload import Workload
 
+
 def deviations(workload: Workload, runners: int, learners: int) -> list[str]:
     """Where RLlib departs from the workload, in words, with so many places that sample and so many that train."""
     ppo, steps = workload.for_ppo, workload.round_steps
@@ -28,7 +29,7 @@ def deviations(workload: Workload, runners: int, learners: int) -> list[str]:
         *told,
         f"Each of {learners} learners takes {share} rows of every minibatch, {minibatch(workload)} together as in all systems, "
         "and their gradients are averaged before they are clipped; a learner's mean is over the real rows of its share.",
-        f"A round is dealt out to the learners in equal shares: an episode is cut where a share is full, and its advantages "
+        "A round is dealt out to the learners in equal shares: an episode is cut where a share is full, and its advantages "
         "are bootstrapped there.",
         "Advantages are normalised over a learner's share of the round, those rows included, once a round.",
         f"There are as many optimizer steps a round as {ppo.epochs} passes over the transitions would make; with the "
