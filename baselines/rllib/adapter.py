@@ -146,6 +146,7 @@ class RLlib(System):
             log_to_driver=False,
             logging_level="ERROR",
             object_store_memory=OBJECT_STORE_BYTES,
+            resources={cluster.RUNNER: 1, cluster.LEARNER: 1},
             _temp_dir=self._directory,
         )
 
