@@ -47,10 +47,10 @@ class Workload(Settings, kw_only=True):
     """Hyper-parameters of the algorithm that `algo` names; the others are absent."""
     atari: AtariConfig | None = None
     """How an Atari game is played; absent for everything else."""
-    fusion_rounds: Positive = 1
-    """Rounds of updates between two exchanges of weights, of learners that are several."""
     simulator: SimulatorConfig | None = None
     """Makes the environment's steps take time, or its observations pictures; absent: it is as it is."""
+    fusion_rounds: Positive = 1
+    """Rounds of updates between two exchanges of weights, of learners that are several."""
     horizon_steps: Positive
     """What schedules count towards: environment steps before the round that is trained on, summed over actors."""
     budget_steps: Positive

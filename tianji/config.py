@@ -8,9 +8,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from tianji import references
-from tianji.settings import Count, Fraction, NonNegativeFloat, Positive, PositiveFloat, Settings
-
-Seconds = Annotated[float, Meta(ge=0, le=3600)]
+from tianji.settings import Count, Fraction, NonNegativeFloat, Positive, PositiveFloat, Seconds, Settings
 
 
 class NetworkConfig(Settings):
@@ -121,14 +119,13 @@ class SimulatorConfig(Settings):
     sigma: Annotated[float, Meta(gt=0, le=4)] | None = None
     """Of the logarithm of a lognormal time."""
     alpha: Annotated[float, Meta(gt=1, le=100)] | None = None
-    """Of a Pareto time: it is longer than x with a probability that falls as x to the power of -alpha."""
+    """Of a Pareto time, which is longer than x with a probability that falls as x^-alpha."""
     spread: Annotated[float, Meta(ge=1, le=1000)] = 1.0
     """The slowest environment's mean times over the fastest's."""
     spread_over: Annotated[int, Meta(ge=2)] = 8
-    """Environments from the fastest to the slowest, evenly and with the stated mean; the next is as the first: nodes of so
-    many environments each are alike, however many nodes there are."""
+    """Environments from the fastest to the slowest, evenly; the next is as the first: nodes of so many each are alike."""
     picture: Annotated[int, Meta(ge=4, le=1024)] | None = None
-    """Side in pixels of an RGB picture into which an observation is drawn; None: observations stay what they are."""
+    """Side in pixels of the RGB picture that an observation is drawn as; None: it stays what it is."""
 
     def __post_init__(self) -> None:
         for name, wanted in (("sigma", "lognormal"), ("alpha", "pareto")):

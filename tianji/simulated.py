@@ -12,7 +12,7 @@ each environment (`"async"`, `SubprocVecEnv`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import gymnasium as gym
@@ -83,6 +83,11 @@ class SimulatedVector(SyncVectorEnv):  # type: ignore[misc]
         super().__init__([lambda: make(env, games, config)] * num_envs)
         self._waits = Waits(config, range(first, first + num_envs))
         self._ended = np.zeros(num_envs, bool)
+
+    @property
+    def numbers(self) -> Sequence[int]:
+        """Of its environments."""
+        return self._waits.numbers
 
     def renumber(self, first: int) -> None:
         """Count from this environment on: for programs that say it only when the vector has been made.

@@ -75,20 +75,20 @@ class Waits:
         self.waited_ns = 0
         """So far."""
         self._config, self._sleep = config, sleep
-        self._numbers = list(numbers)
+        self.numbers = numbers
         self._steps: list[Iterator[float]] = []
         self._resets: list[Iterator[float]] = []
         self.renumber(numbers)
 
     def renumber(self, numbers: Sequence[int]) -> None:
         """Be other environments from now on, as many, with times from any seeds."""
-        self._numbers = list(numbers)
+        self.numbers = numbers
         streams = [self._streams(number, None) for number in numbers]
         self._steps, self._resets = [steps for steps, _ in streams], [resets for _, resets in streams]
 
     def seed(self, place: int, seed: int) -> None:
         """Begin the times of one of them anew, from the seed that it is reset with."""
-        self._steps[place], self._resets[place] = self._streams(self._numbers[place], seed)
+        self._steps[place], self._resets[place] = self._streams(self.numbers[place], seed)
 
     def _streams(self, number: int, seed: int | None) -> tuple[Iterator[float], Iterator[float]]:
         config, slow = self._config, scale(self._config, number)
@@ -107,7 +107,7 @@ class Waits:
         steps, resets
             places of those that stepped, and of those that were reset; one that did both takes both times.
         """
-        took = [0.0] * len(self._numbers)
+        took = [0.0] * len(self.numbers)
         for i in steps:
             took[i] = next(self._steps[i])
         for i in resets:

@@ -28,7 +28,7 @@ class Shape(Struct, frozen=True, kw_only=True):
     """Of each node's link, either direction, Ethernet frames and all; None: as fast as it is."""
     delay_s: Annotated[float, Meta(gt=0)] | None = None
     """That a packet takes from a node to the switch, beside that; None: none is added."""
-    ballast: Annotated[int, Meta(ge=0)] = 0
+    ballast: Annotated[int, Meta(ge=0, le=64)] = 0
     """Nodes beside these that are kept busy and take no part, so that a node is equally fast at every size."""
 
 

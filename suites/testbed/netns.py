@@ -1,4 +1,4 @@
-"""Emulated hosts: network namespaces of this machine, joined by a link of a stated rate.
+"""Emulated hosts: network namespaces of this machine, joined by links of a stated rate.
 
 The namespaces have no names. Descriptors alone keep them, so however their process ends, the kernel takes them down, their
 interfaces and limits with them, and the machine's own network never sees any of it. Where a process may not make network
@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import ctypes
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -21,11 +23,16 @@ from tianji.launch.node import CLONE_NEWNET, Node
 
 CLONE_NEWUSER = 0x10000000
 SUBNET = "10.77.0"
+HOME = f"{SUBNET}.254"
 LINK = "eth0"
 BURST_BYTES = 1 << 18
 """Of the token bucket: four of the largest packets that TCP hands down."""
 QUEUE_MS = 50
 """Of the longest that a packet waits in the bucket's queue before it is dropped."""
+DELAYED_PACKETS = 100_000
+"""That may be under way on a link with a delay."""
+UNSHAPED_PACKETS = 1_000
+"""That wait on a link without a rate: as many as for a real one."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -46,7 +53,7 @@ def become_able() -> None:
         when the kernel does not allow either.
     """
     uid, gid = os.geteuid(), os.getegid()
-    probe = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    probe = _own()
     try:
         try:
             _unshare(CLONE_NEWNET)
@@ -60,7 +67,7 @@ def become_able() -> None:
             Path("/proc/self/uid_map").write_text(f"{uid} {uid} 1")
             Path("/proc/self/gid_map").write_text(f"{gid} {gid} 1")
             return
-        Node("", path_of(probe)).enter()
+        _enter(probe)
     finally:
         os.close(probe)
 
@@ -76,19 +83,57 @@ def unavailable() -> str | None:
     return None if tried.returncode == 0 else f"no right to emulate hosts ({lines[-1] if lines else 'it failed'})"
 
 
-def _namespace() -> int:
-    """A new one, which this thread is in then; the descriptor keeps it."""
-    _unshare(CLONE_NEWNET)
-    return _own()
+@dataclass(frozen=True)
+class Link:
+    """What a link carries, either direction."""
+
+    bits_per_s: int | None = None
+    """By a token bucket, frames counted with their Ethernet headers; None: as fast as the machine."""
+    delay_s: float | None = None
+    """Of what its node sends; None: none is added."""
 
 
 def _own() -> int:
-    return os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    """Descriptor of the network that this thread is in; it keeps it."""
+    return os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+
+
+def _enter(descriptor: int) -> None:
+    Node("", path_of(descriptor)).enter()
 
 
 def path_of(descriptor: int) -> str:
     """Where other processes find what this one has open, as long as it lives."""
     return f"/proc/{os.getpid()}/fd/{descriptor}"
+
+
+@contextmanager
+def _back_afterwards() -> Iterator[None]:
+    """However networks are changed inside, this thread is in its own one again afterwards."""
+    back = _own()
+    try:
+        yield
+    finally:
+        _enter(back)
+        os.close(back)
+
+
+@contextmanager
+def inside(node: Node) -> Iterator[None]:
+    """This thread's network is the node's meanwhile; sockets made here stay the node's. Control groups are not joined."""
+    with _back_afterwards():
+        Node(node.address, node.namespace).enter()
+        yield
+
+
+def _namespace() -> int:
+    """Descriptor of a new one."""
+    with _back_afterwards():
+        _unshare(CLONE_NEWNET)
+        # Else every interface gives itself an address of version 6 and tells the others; where it may not be said, they do.
+        with suppress(OSError):
+            Path("/proc/sys/net/ipv6/conf/default/disable_ipv6").write_text("1")
+        return _own()
 
 
 @contextmanager
@@ -98,7 +143,7 @@ def pair(link_bits_per_s: int | None = None) -> Iterator[tuple[Node, Node]]:
     Parameters
     ----------
     link_bits_per_s
-        of either direction, by a token bucket, frames counted with their Ethernet headers; None: as fast as the machine.
+        of either direction; see `Link`.
 
     Raises
     ------
@@ -107,12 +152,12 @@ def pair(link_bits_per_s: int | None = None) -> Iterator[tuple[Node, Node]]:
     """
     from pyroute2 import IPRoute
 
-    descriptors = [_own()]
-    home = Node("", path_of(descriptors[0]))
-    nodes: list[Node] = []
-    try:
+    with ExitStack() as stack:
+        stack.enter_context(_back_afterwards())
+        descriptors, nodes = [], []
         for number in (1, 2):
             descriptors.append(_namespace())
+            stack.callback(os.close, descriptors[-1])
             nodes.append(Node(f"{SUBNET}.{number}", path_of(descriptors[-1])))
         first, second = nodes
         first.enter()
@@ -121,23 +166,103 @@ def pair(link_bits_per_s: int | None = None) -> Iterator[tuple[Node, Node]]:
         for node in (second, first):
             node.enter()
             with IPRoute() as network:
-                _bring_up(network, node.address, link_bits_per_s)
+                _bring_up(network, node.address)
+                _shape(network, LINK, Link(link_bits_per_s))
         yield first, second
-    finally:
-        home.enter()
-        for descriptor in descriptors:
-            os.close(descriptor)
 
 
-def _bring_up(network: Any, address: str, link_bits_per_s: int | None) -> None:
+class Star:
+    """Nodes round a switch, and the launcher's home beside them, whose link is as fast as the machine.
+
+    The switch is a bridge in a network of its own. Every link is shaped at both its ends, the node's and the switch's, so
+    what a node sends and what it is sent are limited alike. Delays are the node's end's alone: to the switch, not from it.
+
+    Raises
+    ------
+    PermissionError
+        where this process may not; see `become_able`.
+    """
+
+    def __init__(self, nodes: int, link: Link) -> None:
+        from pyroute2 import IPRoute
+
+        with ExitStack() as stack, _back_afterwards():
+            self._switch = self._keep(stack)
+            descriptors = [self._keep(stack) for _ in range(nodes + 1)]
+            addresses = [*(f"{SUBNET}.{number}" for number in range(1, nodes + 1)), HOME]
+            *self.nodes, self.home = map(Node, addresses, map(path_of, descriptors))
+            _enter(self._switch)
+            self.delays = delays_can_be_made()
+            with IPRoute() as network:
+                network.link("add", ifname="switch", kind="bridge", br_mcast_snooping=0)
+                (switch,) = network.link_lookup(ifname="switch")
+                network.link("set", index=switch, state="up")
+                for number, descriptor in enumerate(descriptors, 1):
+                    port = f"port{number}"
+                    network.link("add", ifname=port, kind="veth", peer={"ifname": LINK, "net_ns_fd": descriptor})
+                    (index,) = network.link_lookup(ifname=port)
+                    network.link("set", index=index, master=switch, state="up")
+                    _shape(network, port, Link(link.bits_per_s) if number <= nodes else Link(), counted=True)
+            self.ports = [socket.if_nametoindex(f"port{number}") for number in range(1, nodes + 1)]
+            for node, descriptor in zip((*self.nodes, self.home), descriptors, strict=True):
+                _enter(descriptor)
+                with IPRoute() as network:
+                    _bring_up(network, node.address)
+                    if node is not self.home:
+                        _shape(network, LINK, link if self.delays else Link(link.bits_per_s), counted=True)
+            self._kept = stack.pop_all()
+
+    @staticmethod
+    def _keep(stack: ExitStack) -> int:
+        descriptor = _namespace()
+        stack.callback(os.close, descriptor)
+        return descriptor
+
+    @property
+    def switch(self) -> Node:
+        """The switch's own network; `ports` are its interfaces' indices, node by node."""
+        return Node("", path_of(self._switch))
+
+    def close(self) -> None:
+        """Let go of it; the kernel takes it down when no process is in it either."""
+        self._kept.close()
+
+
+def delays_can_be_made() -> bool:
+    """Whether this kernel has `netem`; to be asked in a network of one's own, whose loopback is tried on."""
+    from pyroute2 import IPRoute
+    from pyroute2.netlink.exceptions import NetlinkError
+
+    with IPRoute() as network:
+        try:
+            network.tc("add", "netem", socket.if_nametoindex("lo"), delay=1)
+        except NetlinkError:
+            return False
+        network.tc("del", "netem", socket.if_nametoindex("lo"))
+    return True
+
+
+def _bring_up(network: Any, address: str) -> None:
     for name in ("lo", LINK):
-        (index,) = network.link_lookup(ifname=name)
+        index = socket.if_nametoindex(name)
         if name == LINK:
             network.addr("add", index=index, address=address, prefixlen=24)
-            if link_bits_per_s is not None:
-                rate = link_bits_per_s // 8
-                network.tc("add", "tbf", index, rate=rate, burst=BURST_BYTES, latency=f"{QUEUE_MS}ms")
         network.link("set", index=index, state="up")
+
+
+def _shape(network: Any, name: str, link: Link, *, counted: bool = False) -> None:
+    """Give an interface its queues; `counted`: one at least, which counts frames (see `suites.testbed.counters`)."""
+    index = socket.if_nametoindex(name)
+    handle = 1 << 16
+    inner: dict[str, int] = {}
+    if link.bits_per_s is not None:
+        rate = link.bits_per_s // 8
+        network.tc("add", "tbf", index, handle=handle, rate=rate, burst=BURST_BYTES, latency=f"{QUEUE_MS}ms")
+        inner = {"parent": handle | 1}
+    if link.delay_s is not None:
+        network.tc("add", "netem", index, handle=2 * handle, delay=round(link.delay_s * 1e6), limit=DELAYED_PACKETS, **inner)
+    elif counted and not inner:
+        network.tc("add", "pfifo", index, handle=handle, limit=UNSHAPED_PACKETS)
 
 
 if __name__ == "__main__":

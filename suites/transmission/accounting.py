@@ -6,19 +6,15 @@ Bytes through unix sockets and pipes are counted by nobody, so they are not in h
 from __future__ import annotations
 
 import os
-import socket
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from importlib.util import find_spec
 
 import psutil
 from msgspec import Struct
 
+from suites.testbed.counters import Connections
 from tianji.launch.node import Node
-
-TCP_INFO = 2
-"""INET_DIAG_INFO: what `extensions` must name, as a bit, for the kernel to send its counters."""
 
 
 class Used(Struct, frozen=True):
@@ -53,16 +49,11 @@ class Accounts:
         # Daemons leave their parents; the keeper adopts them.
         self._root = psutil.Process(os.getppid())
         self._own = os.getpid()
-        self._diagnostics = []
-        if find_spec("pyroute2") is not None:
-            from pyroute2 import DiagSocket
-
-            for node in nodes:
-                node.enter()
-                diagnostic = DiagSocket()
-                diagnostic.bind()
-                self._diagnostics.append(diagnostic)
-            nodes[0].enter()
+        self._connections = []
+        for node in nodes:
+            node.enter()
+            self._connections.append(Connections())
+        nodes[0].enter()
 
     def read(self) -> Account:
         """Totals by now."""
@@ -70,24 +61,19 @@ class Accounts:
         return Account({pid: used for pid in pids if (used := cpu_seconds(pid)) is not None}, self._tcp_bytes(pids))
 
     def _tcp_bytes(self, pids: Sequence[int]) -> dict[int, int] | None:
-        if not self._diagnostics:
-            return None
         ours = {inode for pid in pids for inode in _sockets(pid)}
-        totals = {}
-        for diagnostic in self._diagnostics:
-            for family in (socket.AF_INET, socket.AF_INET6):
-                for found in diagnostic.get_sock_stats(family=family, extensions=1 << (TCP_INFO - 1)):
-                    info, inode = found.get_attr("INET_DIAG_INFO"), found["idiag_inode"]
-                    if info is not None and inode in ours:
-                        totals[inode] = info["tcpi_bytes_sent"] - info["tcpi_bytes_retrans"]
-        return totals
+        try:
+            found = [end for connections in self._connections for end in connections.now()]
+        except OSError:  # A kernel without `sock_diag`.
+            return None
+        return {end.inode: end.sent_bytes for end in found if end.inode in ours}
 
     def __enter__(self) -> Accounts:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for diagnostic in self._diagnostics:
-            diagnostic.close()
+        for connections in self._connections:
+            connections.close()
 
 
 def cpu_seconds(pid: int) -> float | None:

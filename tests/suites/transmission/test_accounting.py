@@ -33,7 +33,6 @@ def test_a_process_clock_is_that_process_and_all_its_threads():
 
 
 def test_tcp_bytes_are_those_of_our_own_connections():
-    pytest.importorskip("pyroute2")
     with (
         Accounts([here()]) as accounts,
         socket.create_server(("127.0.0.1", 0)) as server,

@@ -1,0 +1,108 @@
+"""Keeps nodes busy: `python -m suites.testbed.ballast PARENT` computes as a small policy does, on one core.
+
+Cores, caches and memory are shared by all emulated nodes. If those that a smaller run leaves unused stood idle, its nodes
+would each be faster than the same nodes of a larger one, and adding nodes would seem to gain less than it does.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
+from typing import IO
+
+from tianji.launch.children import ONE_THREAD
+from tianji.launch.node import Node
+from tianji.launch.process import die_with_parent, name_process
+
+READY = b"r"
+ROWS, WIDTH = 256, 64
+"""Of the matrices: a minibatch, and a layer of a small policy."""
+
+
+def policy() -> list[str]:
+    """A program for `Busy`: small matrix products and their tanh, as ballast."""
+    return [sys.executable, "-m", "suites.testbed.ballast", str(os.getpid())]
+
+
+def loop() -> list[str]:
+    """A program for `Busy` that starts quickly and does nothing of use."""
+    code = (
+        "import os, sys; sys.stdout.write('r'); sys.stdout.flush(); sys.stdin.read(1)\n"
+        f"while os.getppid() == {os.getpid()}: sum(range(10_000))"
+    )
+    return [sys.executable, "-I", "-S", "-c", code]
+
+
+class Busy:
+    """Processes of one thread that are ready to compute and do so when they are told; a context manager.
+
+    Parameters
+    ----------
+    places
+        one for each process.
+    program
+        `policy` or `loop`.
+
+    Raises
+    ------
+    RuntimeError
+        when one does not start.
+    """
+
+    def __init__(self, places: Sequence[Node], program: Sequence[str]) -> None:
+        self._waiting: list[IO[bytes]] = []
+        with ExitStack() as stack:
+            processes = []
+            for place in places:
+                process = place.popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ, **ONE_THREAD})
+                stack.enter_context(process)
+                stack.callback(process.kill)
+                processes.append(process)
+            for process in processes:
+                assert process.stdin is not None
+                assert process.stdout is not None
+                if process.stdout.read(1) != READY:
+                    raise RuntimeError(f"a process that was to keep a node busy ended with status {process.wait()}")
+                self._waiting.append(process.stdin)
+            self._processes = stack.pop_all()
+
+    def begin(self) -> None:
+        """Let them compute, until `close`."""
+        for pipe in self._waiting:
+            pipe.write(READY)
+            pipe.flush()
+        self._waiting = []
+
+    def close(self) -> None:
+        """End them."""
+        self._processes.close()
+
+    def __enter__(self) -> Busy:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def main(parent: int) -> None:
+    """Wait for a byte, then compute until the parent ends."""
+    # Only those who compute need it.
+    import numpy as np
+
+    die_with_parent(parent)
+    name_process("tj-ballast")
+    random = np.random.default_rng(0)
+    rows = random.normal(size=(ROWS, WIDTH)).astype(np.float32)
+    layer = random.normal(size=(WIDTH, WIDTH)).astype(np.float32)
+    sys.stdout.buffer.write(READY)
+    sys.stdout.flush()
+    while sys.stdin.buffer.read(1):
+        while True:
+            np.tanh(rows @ layer)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

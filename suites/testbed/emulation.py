@@ -1,0 +1,219 @@
+"""The `netns` testbed: nodes emulated on this machine, each with a network, a link and a budget of cores of its own.
+
+A star of network namespaces (`netns`) is the network, control groups (`control_groups`) are the budgets. Nothing of the
+network has a name, so it goes with this process, however that ends; groups are named after it, and the next start removes
+what it had to leave.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from contextlib import ExitStack, suppress
+from typing import NamedTuple
+
+import msgspec
+
+from suites.bundle import NodeCheck, NodeUsage
+from suites.testbed import netns, probe
+from suites.testbed.ballast import Busy, policy
+from suites.testbed.base import Shape, Testbed
+from suites.testbed.control_groups import MOST, ControlGroups, Group, Hierarchy
+from suites.testbed.counters import LinkCounters, NodeTraffic
+from suites.testbed.ray_daemons import RayDaemons, workers
+from tianji.launch.node import Cluster, Node
+from tianji.settings import ConfigError
+
+
+class Place(NamedTuple):
+    """A node, and what is behind it."""
+
+    node: Node
+    """Its processes have the budget."""
+    budget: Group
+    daemons: Group
+    """Those of Ray, outside the budget."""
+    link: LinkCounters
+    interface: int
+    """Its link's index."""
+    traffic: NodeTraffic
+
+
+class Emulated(Testbed):
+    """Nodes emulated on this machine.
+
+    Raises
+    ------
+    ConfigError
+        at set-up, where this process may not emulate nodes, or the machine has too few cores.
+    """
+
+    name = "netns"
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__(shape)
+        self._stack = ExitStack()
+        self._places: list[Place] = []
+        self._ballast: list[tuple[Node, Group]] = []
+        self._busy: Busy | None = None
+        self._ray_address: str | None = None
+
+    @property
+    def cluster(self) -> Cluster:
+        return Cluster(tuple(place.node for place in self._places), self._star.home.address, self._ray_address)
+
+    @property
+    def home(self) -> Node:
+        return self._star.home
+
+    def set_up(self) -> None:
+        shape, own = self.shape, len(os.sched_getaffinity(0))
+        if shape.ballast and shape.cores is None:
+            raise ConfigError("testbed netns: ballast is for nodes with a budget of cores")
+        if shape.cores is not None and (wanted := shape.cores * (shape.nodes + shape.ballast)) > own:
+            raise ConfigError(f"testbed netns: {wanted:g} cores in all are asked for, and this machine has {own}")
+        stack = self._stack
+        try:
+            netns.become_able()
+            groups = self._budgets = stack.enter_context(ControlGroups())
+            # Apart, so that they have no precedence where nodes have it.
+            outside = stack.enter_context(ControlGroups())
+        except PermissionError as error:
+            raise ConfigError(f"testbed netns: {error.strerror or error}; it needs root") from error
+        groups.weigh(shape.nodes + shape.ballast)
+        outside.weigh(shape.nodes)
+        self._star = netns.Star(shape.nodes, netns.Link(shape.link_bits_per_s, shape.delay_s))
+        stack.callback(self._star.close)
+        for number, bare in enumerate(self._star.nodes, 1):
+            budget, daemons = groups.create(f"node{number}"), outside.create(f"node{number}")
+            node = msgspec.structs.replace(bare, control_groups=budget.folders)
+            with netns.inside(node):
+                link, traffic = LinkCounters(), NodeTraffic(self._star.home.address)
+                interface = socket.if_nametoindex(netns.LINK)
+            stack.callback(link.close)
+            stack.callback(traffic.close)
+            self._places.append(Place(node, budget, daemons, link, interface, traffic))
+        with netns.inside(self._star.switch):
+            self._switch = LinkCounters()
+        stack.callback(self._switch.close)
+        for number in range(1, shape.ballast + 1):
+            group = groups.create(f"ballast{number}")
+            self._ballast.append((Node(f"ballast {number}", None, group.folders), group))
+        if self._ballast:
+            self._busy = stack.enter_context(Busy([node for node, _ in self._ballast], policy()))
+
+    def take_down(self) -> None:
+        self._stack.close()
+        self._places, self._ballast, self._busy, self._ray_address = [], [], None, None
+
+    def start_ray(self) -> None:
+        outside = [msgspec.structs.replace(place.node, control_groups=place.daemons.folders) for place in self._places]
+        self._ray_address = self._stack.enter_context(RayDaemons(outside)).address
+
+    def check(self) -> list[NodeCheck]:
+        shape = self.shape
+        shares: list[float] | list[None] = [None] * shape.nodes
+        if shape.cores is not None:
+            everywhere = [*((place.node, place.budget) for place in self._places), *self._ballast]
+            self._budgets.weigh(MOST)
+            shares = probe.checked_budgets(everywhere, shape.cores)[: shape.nodes]
+            self._budgets.weigh(shape.nodes + shape.ballast)
+        found = []
+        neighbours = probe.neighbours([place.node for place in self._places], self.home)
+        for number, ((node, peer), share) in enumerate(zip(neighbours, shares, strict=True), 1):
+            delayed = shape.delay_s is not None and self._star.delays
+            # The launcher's home sends without a delay.
+            delay_s = shape.delay_s * (2 if peer is not self.home else 1) if delayed and shape.delay_s is not None else None
+            line = probe.checked_line(node, peer, shape.link_bits_per_s, delay_s)
+            found.append(
+                NodeCheck(
+                    time.monotonic_ns(),
+                    node=number,
+                    address=node.address,
+                    cores=shape.cores,
+                    cores_measured=share,
+                    link_bits_per_s=shape.link_bits_per_s,
+                    link_measured_bits_per_s=line.bits_per_s,
+                    round_trip_s=line.round_trip_s,
+                )
+            )
+        return found
+
+    def limit(self) -> None:
+        self._sort_workers()
+        for group in (*(place.budget for place in self._places), *(group for _, group in self._ballast)):
+            group.limit(self.shape.cores)
+        if self.shape.cores is not None:
+            self._budgets.weigh(MOST)
+        if self._busy is not None:
+            self._busy.begin()
+
+    def _sort_workers(self) -> None:
+        """Ray's workers are started by its daemons, and do the node's work."""
+        for place in self._places if self._ray_address else ():
+            place.budget.add(workers(place.daemons.processes()))
+
+    def usage(self) -> list[NodeUsage]:
+        self._sort_workers()
+        to_nodes = self._switch.read()
+        found = []
+        for number, (place, port) in enumerate(zip(self._places, self._star.ports, strict=True), 1):
+            used = place.budget.used()
+            sent, control = place.traffic.read()
+            found.append(
+                NodeUsage(
+                    time.monotonic_ns(),
+                    node=number,
+                    cpu_s=used.cpu_s,
+                    throttled_s=used.throttled_s,
+                    daemons_cpu_s=place.daemons.used().cpu_s,
+                    wire_sent_bytes=place.link.read()[place.interface],
+                    wire_received_bytes=to_nodes[port],
+                    socket_bytes=sent,
+                    control_bytes=control,
+                )
+            )
+        return found
+
+    def deviations(self) -> list[str]:
+        shape = self.shape
+        said = [f"{shape.nodes} nodes are emulated on one machine: they share its memory, its caches and its kernel"]
+        if shape.cores is not None:
+            quota = f"control groups of version {Hierarchy.find().version}, periods of 10 ms"
+            said.append(
+                f"a node's {shape.cores:g} cores are a quota of CPU time ({quota}); part of what packets cost is not in it"
+            )
+        if shape.ballast:
+            said.append(f"{shape.ballast} more nodes' worth of cores is kept busy by processes that take no part")
+        if shape.link_bits_per_s is not None:
+            said.append(f"links carry {shape.link_bits_per_s / 1e6:g} Mbit/s by token buckets at both ends")
+        if shape.delay_s is not None:
+            how = (
+                "is netem's, from a node to the switch alone" if self._star.delays else "is not there: this kernel has no netem"
+            )
+            said.append(f"the delay of {shape.delay_s * 1e3:g} ms {how}")
+        return said
+
+
+def unavailable() -> str | None:
+    """Why no nodes can be emulated here, in a few words; None when they can. Tried out in a process of its own."""
+    tried = subprocess.run(
+        [sys.executable, "-m", "suites.testbed.emulation"], capture_output=True, text=True, timeout=60, check=False
+    )
+    lines = tried.stderr.strip().splitlines()
+    return None if tried.returncode == 0 else (lines[-1] if lines else "the trial failed")
+
+
+if __name__ == "__main__":
+    # The trial: one node with everything.
+    try:
+        with Emulated(Shape(nodes=1, cores=0.5, link_bits_per_s=10**9)) as testbed:
+            testbed.limit()
+            testbed.usage()
+    except Exception as error:  # Whatever it is, it is the reason.
+        with suppress(BrokenPipeError):
+            print(error if isinstance(error, ConfigError) else f"{type(error).__name__}: {error}", file=sys.stderr)
+        sys.exit(1)

@@ -1,0 +1,173 @@
+"""A Ray cluster of given nodes: one `ray start` for each, the head first and all others at once.
+
+Whoever is to join needs the cluster's token, which stands in this process's environment as long as the cluster does. A driver
+runs on a node: Ray wants to be asked from where one of its daemons is.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+import psutil
+
+from tianji.launch.node import Node
+
+CPUS = 64
+"""That Ray may give out on each node; what they are worth is the budget's matter."""
+RESOURCES = {"runner": 1, "learner": 1}
+OBJECT_STORE_BYTES = 1 << 28
+START_LIMIT_S = 120.0
+END_LIMIT_S = 10.0
+ENVIRONMENT = {
+    "RAY_AUTH_MODE": "token",
+    "RAY_USAGE_STATS_ENABLED": "0",
+    # Its share of all memory would be taken for each node's own.
+    "RAY_memory_monitor_refresh_ms": "0",
+}
+TOKEN_NAME = "RAY_AUTH_TOKEN"  # noqa: S105 (a variable's name)
+ADDRESS_FILE = "ray_current_cluster"
+AGENTS = ("ray::DashboardAgent", "ray::RuntimeEnvAgent")
+WORKER_PROGRAMS = ("default_worker.py", "setup_worker.py")
+
+
+class RayDaemons:
+    """Ray's daemons on some nodes; a context manager.
+
+    Parameters
+    ----------
+    nodes
+        the head's first. What is started there joins these nodes' control groups.
+
+    Raises
+    ------
+    RuntimeError
+        when a daemon does not come up.
+    """
+
+    def __init__(self, nodes: Sequence[Node]) -> None:
+        self._nodes = nodes
+        self._stack = ExitStack()
+        self._token = secrets.token_hex(32)
+        self.address = ""
+
+    def __enter__(self) -> RayDaemons:
+        try:
+            self._start()
+        except BaseException:
+            self._stack.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def _start(self) -> None:
+        # Short: the paths of sockets lie in it.
+        folder = Path(tempfile.mkdtemp(prefix="r"))
+        self._stack.callback(shutil.rmtree, folder, ignore_errors=True)
+        earlier = {name: os.environ.get(name) for name in (*ENVIRONMENT, TOKEN_NAME)}
+        self._stack.callback(_restore, earlier)
+        os.environ.update({**ENVIRONMENT, TOKEN_NAME: self._token})
+        # In reverse: daemons end before their folder goes.
+        self._stack.callback(self._end)
+        deadline = time.monotonic() + START_LIMIT_S
+        first, *others = self._nodes
+        head = ["--head", "--port=0", "--include-dashboard=false", "--disable-usage-stats", f"--temp-dir={folder}/1"]
+        self._wait(self._begin(first, head, folder / "1.log"), deadline)
+        self.address = (folder / "1" / ADDRESS_FILE).read_text().strip()
+        joins = [
+            self._begin(node, [f"--address={self.address}", f"--temp-dir={folder}/{number}"], folder / f"{number}.log")
+            for number, node in enumerate(others, 2)
+        ]
+        for join in joins:
+            self._wait(join, deadline)
+
+    def _begin(self, node: Node, arguments: Sequence[str], log: Path) -> tuple[Node, subprocess.Popen[bytes], Path]:
+        command = [
+            *(sys.executable, "-m", "ray.scripts.scripts", "start", *arguments),
+            f"--node-ip-address={node.address}",
+            f"--num-cpus={CPUS}",
+            f"--resources={json.dumps(RESOURCES)}",
+            f"--object-store-memory={OBJECT_STORE_BYTES}",
+            "--include-log-monitor=false",
+        ]
+        with log.open("wb") as output:
+            process = node.popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)
+        self._stack.callback(process.wait)
+        self._stack.callback(process.kill)
+        return node, process, log
+
+    def _wait(self, begun: tuple[Node, subprocess.Popen[bytes], Path], deadline: float) -> None:
+        node, process, log = begun
+        try:
+            status = process.wait(max(0.0, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            raise RuntimeError(f"Ray's daemons on node {node.address} did not come up in {START_LIMIT_S:.0f} s") from None
+        if status != 0:
+            said = log.read_text(errors="replace").strip().splitlines()
+            raise RuntimeError(f"Ray does not start on node {node.address}: {said[-1] if said else f'status {status}'}")
+
+    def _end(self) -> None:
+        """End whatever has this cluster's token in its environment, and all that descends from it."""
+        ours: dict[int, psutil.Process] = {}
+        for process in psutil.process_iter():
+            try:
+                if process.pid != os.getpid() and process.environ().get(TOKEN_NAME) == self._token and _is_daemon(process):
+                    # Agents and workers name themselves where their environment stood.
+                    ours.update((found.pid, found) for found in (process, *process.children(recursive=True)))
+            except psutil.Error:
+                continue
+        for process in ours.values():
+            try:
+                process.kill()
+            except psutil.NoSuchProcess:
+                continue
+        psutil.wait_procs(list(ours.values()), timeout=END_LIMIT_S)
+
+
+def _restore(earlier: dict[str, str | None]) -> None:
+    for name, value in earlier.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
+
+
+def _is_daemon(process: psutil.Process) -> bool:
+    """Whether it is a program of Ray's own: other children of this process have the token too."""
+    return any("/ray/" in part or part.startswith("ray.") for part in process.cmdline()[:4])
+
+
+def workers(pids: Sequence[int]) -> list[int]:
+    """Those that run a user's code for Ray, or were started by one of them; all others of Ray's are its daemons."""
+    parents: dict[int, int] = {}
+    found: set[int] = set()
+    for pid in pids:
+        try:
+            command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+            status = Path(f"/proc/{pid}/stat").read_text()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        parents[pid] = int(status.rpartition(")")[2].split()[1])
+        if _is_worker([part.decode(errors="replace") for part in command]):
+            found.add(pid)
+    while more := {pid for pid, parent in parents.items() if parent in found and pid not in found}:
+        found |= more
+    return sorted(found)
+
+
+def _is_worker(command: Sequence[str]) -> bool:
+    if command[0].startswith("ray::"):
+        return command[0].strip() not in AGENTS
+    # The third part and those behind it are anybody's: a raylet has a worker's whole command among them.
+    return any(Path(part).name in WORKER_PROGRAMS for part in command[1:3])
