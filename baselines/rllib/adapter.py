@@ -117,11 +117,16 @@ class RLlib(System):
     def certify(self, frozen: Frozen) -> Evidence:
         from baselines.rllib import evidence
 
-        return evidence.collect(frozen, self._config(Task(self.name, frozen.workload, 0, (0,))))
+        # What a learner computes does not depend on where it is; here it can be built without Ray.
+        config = self._config(Task(self.name, frozen.workload, 0, (0,))).learners(num_learners=0)
+        return evidence.collect(frozen, config)
 
     def prepare(self, task: Task, recorder: Recorder) -> None:
         os.environ |= cluster.ENVIRONMENT
         import torch
+
+        # The replay imports it when it is first drawn from: that is set-up, and takes seconds on a fraction of a core.
+        importlib.import_module("scipy.signal")
 
         torch.set_num_threads(1)
         if task.cluster is not None and task.cluster.ray_address is not None:
