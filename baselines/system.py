@@ -144,6 +144,7 @@ SYSTEMS: Registry[type[System]] = Registry(
         "tianji-relaxed": "baselines.tianji:Relaxed",
         "tianji-unbalanced": "baselines.tianji:Unbalanced",
         "rllib": "baselines.rllib.adapter:RLlib",
+        "rllib-multi-learner": "baselines.rllib.multi_learner:MultiLearnerRLlib",
         "rllib-unprobed": "baselines.rllib.adapter:UnprobedRLlib",
         "sb3": "baselines.sb3.system:StableBaselines3",
         "xingtian": "baselines.xingtian.system:XingTian",

@@ -8,11 +8,12 @@ import resource
 import shutil
 import tempfile
 import time
-from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from baselines.rllib import dqn, ppo, weights
+from baselines.rllib import cluster, dqn, ppo, weights
+from baselines.rllib.environment import environment, register, vectorize_mode, when_created
+from baselines.rllib.stopwatch import Stopwatch
 from baselines.system import Recorder, System, Task
 from baselines.workload import Workload
 from tianji.algorithms import networks
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 OBJECT_STORE_BYTES = 256 * 2**20
 MODULE = "default_policy"
+PROGRESS_S = 0.5
+"""Between two accounts of how far it is, at least; an iteration of its own may take longer."""
 ALGORITHMS: dict[str, ModuleType] = {"ppo": ppo, "dqn": dqn}
 
 
@@ -30,6 +33,8 @@ class RLlib(System):
 
     name = "rllib"
     title = "RLlib"
+    on_first_node = True  # Its driver holds the learner, the replay and whatever passes between env runners and learners.
+    needs_ray = True
 
     probe = True
     """Whether episodes are recorded in its env runners."""
@@ -43,27 +48,57 @@ class RLlib(System):
         return f"{' and '.join(missing)} not installed" if missing else None
 
     def unable(self, workload: Workload) -> str | None:
-        return workload.beyond_common
+        return workload.beyond_common or ("pictures are not translated to it" if workload.pictures else None)
+
+    def unable_on(self, workload: Workload, nodes: int) -> str | None:
+        if workload.environments % nodes:
+            return f"{workload.environments} environments cannot be dealt out evenly to {nodes} env runners"
+        if workload.round_steps % workload.environments:
+            return (
+                f"a round of {workload.round_steps} steps is not a whole number of each of {workload.environments} environments"
+            )
+        return None
 
     def deviations(self, task: Task) -> list[str]:
-        own: list[str] = ALGORITHMS[task.workload.algo].DEVIATIONS
-        return [
+        sampling = max(1, self.env_runners(task))
+        own: list[str] = ALGORITHMS[task.workload.algo].deviations(task.workload, sampling, max(1, self.learners(task)))
+        told = [
             *own,
             "An episode's environment is reset in the following vector step (Gymnasium's default); that row is not counted.",
             "Our clock starts when its first training iteration is called, a few milliseconds before its first step.",
         ]
+        if task.cluster is not None:
+            told.append(
+                "How far it is, is told between its training iterations: a sample counts when the iteration that used it ends."
+            )
+        if task.nodes > 1:
+            told.append(
+                "When an episode ended is read from its env runner's clock; where that is another than the driver's, all are "
+                "moved by one comparison of the two at the end."
+            )
+        return told
 
     def env_runners(self, task: Task) -> int:
-        """Remote env runners: on up to two cores, sampling in the learner's process is the fastest (docs/performance.md)."""
+        """Remote env runners.
+
+        On a cluster one on each node. On one host of up to two cores none: sampling in the learner's process is the
+        fastest there (docs/performance.md).
+        """
+        if task.nodes > 1:
+            return task.nodes
         cores = len(task.cores)
-        if cores <= 2:
+        if cores <= 2 or task.cluster is not None:
             return 0
         return max(n for n in range(1, cores) if task.workload.environments % n == 0)
 
+    def learners(self, task: Task) -> int:
+        """Remote learners; 0: it is in the driver."""
+        return 0
+
     def settings(self, task: Task) -> dict[str, Any]:
-        w, runners = task.workload, self.env_runners(task)
+        w, runners, learners = task.workload, self.env_runners(task), self.learners(task)
         algorithm = ALGORITHMS[w.algo]
-        training = algorithm.training(w)
+        training = algorithm.training(w, max(1, learners))
         if "training_intensity" in training and runners:
             # RLlib multiplies by one worker more than it has.
             training["training_intensity"] *= runners / (runners + 1)
@@ -71,44 +106,54 @@ class RLlib(System):
             "num_env_runners": runners,
             "num_envs_per_env_runner": w.environments // max(1, runners),
             "rollout_fragment_length": w.round_steps // w.environments,
-            "num_learners": 0,
-            "gym_env_vectorize_mode": "sync",
+            "num_learners": learners,
+            "gym_env_vectorize_mode": vectorize_mode(w),
             "training": training,
             "model": {"fcnet_hiddens": list(w.network.hidden), "fcnet_activation": w.network.activation}
             | ({"vf_share_layers": False} if w.algo == "ppo" else {}),
+            **({"placement": cluster.placement(learners)} if runners and task.cluster is not None else {}),
         }
 
     def certify(self, frozen: Frozen) -> Evidence:
         from baselines.rllib import evidence
 
-        return evidence.collect(frozen, self._config(Task(self.name, frozen.workload, 0, (0,))))
+        # What a learner computes does not depend on where it is; here it can be built without Ray.
+        config = self._config(Task(self.name, frozen.workload, 0, (0,))).learners(num_learners=0)
+        return evidence.collect(frozen, config)
 
     def prepare(self, task: Task, recorder: Recorder) -> None:
-        # One thread, as in every system: these matrices are too small for a thread pool to pay.
-        os.environ |= {"OMP_NUM_THREADS": "1", "RAY_USAGE_STATS_ENABLED": "0", "RAY_AIR_NEW_OUTPUT": "0"}
-        # Ray's socket paths must stay short: about 75 characters follow.
-        self._directory = tempfile.mkdtemp(prefix="r-", dir=None if len(tempfile.gettempdir()) <= 28 else "/tmp")
-        (Path(self._directory) / "probe").mkdir()
-
-        from baselines.rllib.probe import DIRECTORY
-
-        os.environ[DIRECTORY] = str(Path(self._directory) / "probe")
-        import ray
+        os.environ |= cluster.ENVIRONMENT
         import torch
 
+        # The replay imports it when it is first drawn from: that is set-up, and takes seconds on a fraction of a core.
+        importlib.import_module("scipy.signal")
+
         torch.set_num_threads(1)
+        if task.cluster is not None and task.cluster.ray_address is not None:
+            cluster.join(task.cluster)
+        else:
+            self._start_ray(task)
+        register(task.workload)
+        self._algorithm = self._config(task).build_algo()
+        description = task.workload.describe()
+        self._network = networks.build(task.workload.network, description.features, description.actions)
+        self._give_initial_weights(task.seed)
+
+    def _start_ray(self, task: Task) -> None:
+        """On this host alone."""
+        import ray
+
+        # Ray's socket paths must stay short: about 75 characters follow.
+        self._directory = tempfile.mkdtemp(prefix="r-", dir=None if len(tempfile.gettempdir()) <= 28 else "/tmp")
         ray.init(
             num_cpus=max(2, len(task.cores)),
             include_dashboard=False,
             log_to_driver=False,
             logging_level="ERROR",
             object_store_memory=OBJECT_STORE_BYTES,
+            resources={cluster.RUNNER: 1, cluster.LEARNER: 1},
             _temp_dir=self._directory,
         )
-        self._algorithm = self._config(task).build_algo()
-        description = task.workload.describe()
-        self._network = networks.build(task.workload.network, description.features, description.actions)
-        self._give_initial_weights(task.seed)
 
     def _config(self, task: Task) -> Any:
         from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
@@ -116,24 +161,30 @@ class RLlib(System):
         from baselines.rllib.probe import EpisodeProbe
 
         s = self.settings(task)
+        placement = s.get("placement", {"env_runners": {}, "learners": {}})
         config = (
             ALGORITHMS[task.workload.algo]
             .base_config(task.workload)
-            .environment(task.workload.env)
+            .environment(**environment(task.workload))
             .framework("torch")
             .env_runners(
                 num_env_runners=s["num_env_runners"],
                 num_envs_per_env_runner=s["num_envs_per_env_runner"],
                 rollout_fragment_length=s["rollout_fragment_length"],
                 gym_env_vectorize_mode=s["gym_env_vectorize_mode"],
+                **placement["env_runners"],
             )
-            .learners(num_learners=s["num_learners"])
+            .learners(num_learners=s["num_learners"], **placement["learners"])
             .training(**s["training"])
             .rl_module(model_config=DefaultModelConfig(**s["model"]))
             .reporting(min_sample_timesteps_per_iteration=0, min_time_s_per_iteration=0)
             .debugging(seed=task.seed, log_level="ERROR")
         )
-        return config.callbacks(EpisodeProbe) if self.probe else config
+        if self.probe:
+            config.callbacks(EpisodeProbe)
+        if (number := when_created(task.workload)) is not None:
+            config.callbacks(on_environment_created=number)
+        return config
 
     def _give_initial_weights(self, seed: int) -> None:
         """Start from the very weights that every other system starts from."""
@@ -143,43 +194,78 @@ class RLlib(System):
         self._algorithm.env_runner_group.sync_weights(from_worker_or_learner_group=group)
 
     def train(self, task: Task, recorder: Recorder) -> None:
-        from baselines.rllib import probe
-
         w, steps, version, snapshot_at = task.workload, 0, 0, 0
         rows = ALGORITHMS[w.algo].minibatch(w)
         start = time.monotonic_ns()
         recorder.first_step(start)
         self._snapshot(recorder, 0, 0)
-        # Sampling and synchronisation by its own timers, which are smoothed over rounds; updating is the rest.
-        busy = {"sample": 0.0, "update": 0.0, "send": 0.0}
+        told_ns, consumed = start, 0
+        self._progress(recorder, start, 0, 0)
+        watch = self._watch(remote=self.env_runners(task) > 0)
         own_return: float | None = None
         while steps + w.round_steps <= w.budget_steps and time.monotonic_ns() - start < w.budget_seconds * 1e9:
-            began = time.monotonic_ns()
             result = self._algorithm.train()
-            took = (time.monotonic_ns() - began) / 1e9
             before, steps = steps, int(result["num_env_steps_sampled_lifetime"])
-            trained = result.get("learners", {}).get(MODULE, {}).get("num_module_steps_trained", 0)
-            version += round(int(trained) / rows)
-            timers = result["timers"]
-            sampling, sending = float(timers["env_runner_sampling_timer"]), float(timers.get("synch_weights", 0.0))
-            busy["sample"] += sampling
-            busy["send"] += sending
-            busy["update"] += max(0.0, took - sampling - sending)
+            trained = int(result.get("learners", {}).get(MODULE, {}).get("num_module_steps_trained", 0))
+            consumed += trained
+            version += round(trained / rows)
+            now = time.monotonic_ns()
+            if now - told_ns >= PROGRESS_S * 1e9:
+                self._progress(recorder, now, steps, consumed)
+                told_ns = now
             own = result["env_runners"].get("episode_return_mean")
             own_return = own_return if own is None or own != own else float(own)
             if before // w.snapshot_every_steps != steps // w.snapshot_every_steps:
                 self._snapshot(recorder, steps, version)
                 snapshot_at = steps
+        self._progress(recorder, time.monotonic_ns(), steps, consumed)
+        busy, wait = self._accounts(watch)
         if snapshot_at != steps:
             self._snapshot(recorder, steps, version)
-        for at, value, length, seen in probe.read(Path(os.environ[probe.DIRECTORY])):
-            recorder.episode(at, value, length, seen)
+        if self.probe:
+            self._episodes(recorder)
         usage = resource.getrusage(resource.RUSAGE_SELF)
-        recorder.process("driver", busy, {}, time.process_time(), usage.ru_maxrss * 1024)
+        recorder.process("driver", busy, wait, time.process_time(), usage.ru_maxrss * 1024)
         recorder.counter("learner_steps", float(steps))
         recorder.counter("learner_optimizer_steps", float(version))
         if own_return is not None:
             recorder.counter("own_episode_return_mean", own_return)
+
+    def _watch(self, *, remote: bool) -> Stopwatch:
+        """Measure what its iterations consist of, from now on."""
+        watch, group = Stopwatch(), self._algorithm.env_runner_group
+        watch.watch(self._algorithm, "train", "all")
+        watch.watch(group, "sync_weights", "send")
+        if remote:
+            watch.watch(group, "foreach_env_runner", "samples")
+        else:
+            watch.watch(group.local_env_runner, "sample", "sample")
+        return watch
+
+    def _accounts(self, watch: Stopwatch) -> tuple[dict[str, float], dict[str, float]]:
+        """Busy and waiting seconds of the driver: what is neither sampling nor sending weights is updating, which with remote
+        learners is waiting for them."""
+        spent = dict(watch.seconds)
+        updating = spent.pop("all") - sum(spent.values())
+        waiting = {name: spent.pop(name) for name in ("samples",) if name in spent}
+        return {**spent, "update": updating}, waiting
+
+    def _progress(self, recorder: Recorder, at_ns: int, steps: int, consumed: int) -> None:
+        """PPO trains on whatever an iteration sampled, and DQN puts it into the replay that it draws from: all is used."""
+        counts = {"samples_produced": steps, "samples_consumed": consumed, "samples_consumed_unique": steps}
+        recorder.progress(at_ns, "driver", counts)
+
+    def _episodes(self, recorder: Recorder) -> None:
+        """What the env runners' probes saw."""
+        from baselines.rllib import probe
+
+        group = self._algorithm.env_runner_group
+        asked = time.monotonic_ns()
+        handed = group.foreach_env_runner(probe.hand_over, local_env_runner=group.num_remote_env_runners() == 0)
+        answered = time.monotonic_ns()
+        for at, value, length, seen in probe.merged([probe.on_our_clock(one, asked, answered) for one in handed]):
+            recorder.episode(at, value, length, seen)
+        recorder.counter("env_runners_restarted", float(group.num_remote_worker_restarts()))
 
     def _snapshot(self, recorder: Recorder, steps: int, version: int) -> None:
         at = time.monotonic_ns()
@@ -189,9 +275,10 @@ class RLlib(System):
     def stop(self) -> None:
         if self._algorithm is not None:
             self._algorithm.stop()
+        if importlib.util.find_spec("ray") is not None:
             import ray
 
-            ray.shutdown()
+            ray.shutdown()  # Nothing where it was not started.
         if self._directory is not None:
             shutil.rmtree(self._directory, ignore_errors=True)
 

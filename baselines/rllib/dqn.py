@@ -7,20 +7,32 @@ from typing import Any
 from baselines.rllib.learner import with_adam_epsilon
 from baselines.workload import Workload
 
-DEVIATIONS = [
-    "The target network is copied after the first optimizer step of a round, not before it: RLlib looks whether a copy "
-    "is due after each step.",
-    "Its replay holds episodes and draws transitions from them; next observations are the episode's own.",
-]
+
+def deviations(workload: Workload, runners: int, learners: int) -> list[str]:
+    """Where RLlib departs from the workload, in words, with so many places that sample and so many that train."""
+    shared = [
+        f"Each of {learners} learners takes {workload.for_dqn.batch_size // learners} rows of every batch, "
+        f"{workload.for_dqn.batch_size} together as in all systems, and their gradients are averaged before they are clipped; "
+        "the replay is one, in the driver."
+    ]
+    return [
+        "The target network is copied after the first optimizer step of a round, not before it: RLlib looks whether a copy "
+        "is due after each step.",
+        "Its replay holds episodes and draws transitions from them; next observations are the episode's own.",
+        *(shared if learners > 1 else []),
+    ]
 
 
-def training(workload: Workload) -> dict[str, Any]:
-    """Keyword arguments of `DQNConfig.training`: plain DQN, without the extensions that are its defaults."""
+def training(workload: Workload, learners: int = 1) -> dict[str, Any]:
+    """Keyword arguments of `DQNConfig.training`: plain DQN, without the extensions that are its defaults.
+
+    What is a learner's own there is its share of the whole.
+    """
     dqn = workload.for_dqn
     return {
         "gamma": dqn.gamma,
         "lr": dqn.learning_rate,
-        "train_batch_size_per_learner": dqn.batch_size,
+        "train_batch_size_per_learner": dqn.batch_size // learners,
         "training_intensity": dqn.updates * dqn.batch_size / dqn.train_every_steps,
         "num_steps_sampled_before_learning_starts": dqn.learning_starts,
         "target_network_update_freq": dqn.target_every_steps,

@@ -12,6 +12,7 @@ WORKLOADS = [catalogue.load(name) for name in ("cartpole-ppo-zoo", "cartpole-dqn
 EXPLAINED = {
     ("rllib", "ppo", "advantages"),
     ("rllib-unprobed", "ppo", "advantages"),
+    ("rllib-multi-learner", "ppo", "advantages"),
     ("sb3", "ppo", "advantages"),
 }
 """Differences that stand among a system's deviations."""

@@ -48,7 +48,7 @@ def test_the_networks_compute_the_same(module):
     np.testing.assert_allclose(network.values(network.views(flat), x), values, atol=1e-6)
 
 
-def test_the_probe_counts_every_real_transition_once(tmp_path, monkeypatch):
+def test_the_probe_counts_every_real_transition_once():
     from baselines.rllib import probe
 
     class Piece:
@@ -61,12 +61,14 @@ def test_the_probe_counts_every_real_transition_once(tmp_path, monkeypatch):
         def get_return(self):
             return sum(self.rewards)
 
-    monkeypatch.setenv(probe.DIRECTORY, str(tmp_path))
-    callback = probe.EpisodeProbe()
+    class EnvRunner:
+        pass
+
+    callback, runner = probe.EpisodeProbe(), EnvRunner()
+    callback.on_environment_created(env_runner=runner)
     callback.on_sample_end(samples=[Piece([1.0] * 10), Piece([1.0] * 22)])
     callback.on_episode_end(episode=Piece([1.0] * 5), prev_episode_chunks=[Piece([1.0] * 10)])
     callback.on_episode_end(episode=Piece([2.0] * 3), prev_episode_chunks=None)
-    callback._file.close()
-    records = list(probe.read(tmp_path))
+    records = list(probe.merged([probe.hand_over(runner)]))
     assert [(value, length, steps) for _, value, length, steps in records] == [(15.0, 15, 32), (6.0, 3, 32)]
     assert records[0][0] <= records[1][0]

@@ -16,7 +16,7 @@ def workload():
     return catalogue.load("cartpole-ppo-zoo")
 
 
-@pytest.mark.parametrize("name", ["sync", "tianji", "rllib", "xingtian"])
+@pytest.mark.parametrize("name", ["sync", "tianji", "rllib", "rllib-multi-learner", "xingtian"])
 def test_every_system_translates_a_workload(name, workload):
     found = system.get(name)
     task = system.Task(name, workload, 0, (0, 1))

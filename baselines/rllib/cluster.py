@@ -1,0 +1,64 @@
+"""RLlib's processes on the nodes of a Ray cluster: where each goes, and what a worker needs before it does anything."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tianji.launch.node import Cluster
+
+RUNNER, LEARNER = "runner", "learner"
+"""Custom resources that a Ray node of a testbed has one of each: who asks for one is alone of its kind on its node."""
+
+ENVIRONMENT = {"OMP_NUM_THREADS": "1", "RAY_USAGE_STATS_ENABLED": "0", "RAY_AIR_NEW_OUTPUT": "0"}
+"""Of the driver and of every worker. One thread, as in every system: these matrices are too small for a thread pool to pay."""
+
+
+def join(cluster: Cluster) -> None:
+    """Make this process the driver of the cluster's Ray cluster, as one on its first node."""
+    import ray
+
+    ray.init(
+        address=cluster.ray_address,
+        _node_ip_address=cluster.nodes[0].address,
+        log_to_driver=False,
+        logging_level="ERROR",
+        runtime_env={"env_vars": ENVIRONMENT, "worker_process_setup_hook": naming_the_interface()},
+    )
+
+
+def placement(learners: int) -> dict[str, dict[str, Any]]:
+    """What `env_runners` and `learners` of RLlib's configuration are told, so that each node gets one of them."""
+    runners: dict[str, Any] = {
+        "custom_resources_per_env_runner": {RUNNER: 1},
+        # The connectors of these workloads have no state; gathering it would cost every iteration a round trip to all.
+        "merge_env_runner_states": False,
+    }
+    return {
+        "env_runners": runners,
+        "learners": {"custom_resources_per_learner": {LEARNER: 1}} if learners else {},
+    }
+
+
+def naming_the_interface() -> Callable[[], None]:
+    """What a worker does first: tell Gloo, through which learners exchange gradients, which network interface to use.
+
+    It is that of the address by which Ray knows the node. Left to itself Gloo takes the one that the host's name resolves
+    to: in a network namespace there is none, and on some distributions it is the loopback. Who set it already is left alone.
+    """
+
+    # A function within a function travels as code. A worker runs it before it knows where the driver imports from, so it
+    # may refer to nothing of this package.
+    def name_the_interface() -> None:
+        import os
+        import socket
+
+        import psutil
+        import ray
+
+        own = ray.util.get_node_ip_address()
+        for name, addresses in psutil.net_if_addrs().items():
+            if any(one.family == socket.AF_INET and one.address == own for one in addresses):
+                os.environ.setdefault("GLOO_SOCKET_IFNAME", name)
+
+    return name_the_interface

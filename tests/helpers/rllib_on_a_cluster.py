@@ -1,0 +1,64 @@
+"""Trains with RLlib's learners on a Ray cluster of two nodes of its own, and prints what came of it as JSON.
+
+A process for itself: Ray leaves connections open in whatever process it was used in.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import ray
+from ray.cluster_utils import Cluster as RayNodes
+
+from baselines.recorder import FileRecorder
+from baselines.rllib.adapter import MODULE
+from baselines.rllib.multi_learner import MultiLearnerRLlib
+from baselines.system import Task
+from suites import catalogue
+from tianji.launch.node import Cluster, Node
+
+RESOURCES = {"runner": 1, "learner": 1}
+
+
+def where(_):
+    return ray.get_runtime_context().get_node_id()
+
+
+def main(folder):
+    whole = catalogue.load("cartpole-ppo-zoo")
+    ppo = msgspec.structs.replace(whole.ppo, epochs=2, minibatch_size=64)
+    workload = msgspec.structs.replace(whole, environments=4, budget_steps=700, ppo=ppo)
+    nodes = RayNodes(
+        initialize_head=True,
+        head_node_args={"num_cpus": 8, "resources": RESOURCES, "temp_dir": folder, "include_dashboard": False},
+    )
+    system = MultiLearnerRLlib()
+    try:
+        nodes.add_node(num_cpus=8, resources=RESOURCES)
+        nodes.wait_for_nodes()
+        address = nodes.address.split(":")[0]
+        task = Task(system.name, workload, 0, (0, 1), Cluster((Node(address),) * 2, address, nodes.address))
+        with FileRecorder(Path(folder), workload) as recorder:
+            system.prepare(task, recorder)
+            system.train(task, recorder)
+        algorithm = system._algorithm
+        learners = algorithm.learner_group.foreach_learner(
+            lambda learner: (ray.get_runtime_context().get_node_id(), learner.module[MODULE].get_state())
+        )
+        states = [one.get()[1] for one in learners]
+        result = {
+            "nodes": len({node["NodeID"] for node in ray.nodes()}),
+            "runners": algorithm.env_runner_group.foreach_env_runner(where, local_env_runner=False),
+            "learners": [one.get()[0] for one in learners],
+            "alike": all(np.array_equal(states[0][name], states[1][name]) for name in states[0]),
+        }
+    finally:
+        system.stop()
+        nodes.shutdown()
+    print("\n" + json.dumps(result))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
