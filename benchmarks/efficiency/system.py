@@ -25,7 +25,7 @@ from tianji.channel.zmq import Control
 from tianji.config import TrainConfig
 from tianji.envs import EnvDescription
 from tianji.launch.children import Children
-from tianji.launch.local import control_socket
+from tianji.launch.control import control_socket
 from tianji.launch.supervisor import Heard, Supervisor
 from tianji.messages import LIFE, ChunkHeader, Done, Episodes, Report, SlotRef, Snapshot, encode
 from tianji.staleness import SequenceLedger
