@@ -148,15 +148,20 @@ def test_what_is_asked_for_is_checked_and_holds_from_the_limit_on():
         checks = testbed.check()
         node = testbed.cluster.nodes[1]
         with node.popen([sys.executable, "-S", "-c", "while True: pass"]) as process:
-            free = share_of(testbed, 1, 0.3)
+            before = testbed.usage()[1]
+            time.sleep(0.3)
+            free = testbed.usage()[1].throttled_s - before.throttled_s
             testbed.limit()
             limited = share_of(testbed, 1, 0.5)
+            throttled = testbed.usage()[1].throttled_s - before.throttled_s
             process.kill()
         ((_, ballast),) = testbed._ballast
         begun, before = time.monotonic(), ballast.used().cpu_s
         time.sleep(0.3)
         assert (ballast.used().cpu_s - before) / (time.monotonic() - begun) == pytest.approx(0.2, rel=0.15)
-    assert free > 0.35
+    # How much it got until then is a matter of what else runs on this machine.
+    assert free == 0
+    assert throttled > 0.2
     assert limited == pytest.approx(0.2, rel=0.1)
     assert [(c.node, c.address, c.cores, c.link_bits_per_s) for c in checks] == [
         (1, "10.77.0.1", 0.2, 80_000_000),

@@ -16,7 +16,7 @@ from tianji.settings import ConfigError
 
 
 def test_an_unknown_name_is_one_line():
-    with pytest.raises(ConfigError, match="^unknown testbed 'moon'; known: local, netns, ray$"):
+    with pytest.raises(ConfigError, match=r"^unknown testbed 'moon'; known: local, netns, ray$"):
         open_testbed("moon", Shape(nodes=1))
     assert unavailable("local") is None
 
@@ -46,7 +46,7 @@ def test_a_ray_cluster_gives_its_first_nodes_or_says_how_many_it_has(monkeypatch
         assert testbed.deviations()[1:] == ["no node is limited to 2 cores"]
         assert testbed.usage()[0].cpu_s is None
     assert asked == [("10.1.0.1:6379", 0)]
-    with pytest.raises(ConfigError, match="^testbed ray: the cluster at 10.1.0.1:6379 has 2 nodes, not 3$"):
+    with pytest.raises(ConfigError, match=r"^testbed ray: the cluster at 10.1.0.1:6379 has 2 nodes, not 3$"):
         RayCluster(Shape(nodes=3)).set_up()
 
 
