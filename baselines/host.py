@@ -1,8 +1,8 @@
-"""The process in which one run of one system takes place: `python -m baselines.host DIRECTORY PARENT`.
+"""The process in which one run of one system takes place: `python -m baselines.host DIRECTORY PARENT [STARTED]`.
 
 The runner's keeper starts it with a `task.json` in the directory. It keeps to the cores that the task names, dies with
 its parent, and leaves `events.jsonl` and `snapshots/`. Exit status 0: the run was measured; 1: it failed, and the last
-line of its output says why.
+line of its output says why. The descriptor STARTED, if there is one, is closed when the first environment step is made.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tianji.cli import DONE, FAILED, INTERRUPTED
 from tianji.launch.process import die_with_parent, name_process
 
 
-def main(directory: Path, parent: int) -> int:
+def main(directory: Path, parent: int, started: int | None = None) -> int:
     """Run the task of a directory."""
     die_with_parent(parent)
     # The runner decides what an interrupt means; we hear of it by SIGTERM.
@@ -31,7 +31,7 @@ def main(directory: Path, parent: int) -> int:
     os.sched_setaffinity(0, task.cores)
     name_process(f"tj-host {task.system}")
     under_test = system.get(task.system)
-    with FileRecorder(directory, task.workload) as recorder:
+    with FileRecorder(directory, task.workload, None if started is None else lambda: os.close(started)) as recorder:
         try:
             recorder.phase("setup")
             under_test.prepare(task, recorder)
@@ -50,4 +50,4 @@ def main(directory: Path, parent: int) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1]), int(sys.argv[2])))
+    sys.exit(main(Path(sys.argv[1]), *map(int, sys.argv[2:])))

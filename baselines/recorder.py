@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -22,10 +22,16 @@ class FileRecorder:
 
     Events are kept until `flush`: writing them out is not part of what is measured. What a run told before it was
     killed is on disk up to its last snapshot.
+
+    Parameters
+    ----------
+    on_first_step
+        is called when the measured clock has started.
     """
 
-    def __init__(self, directory: Path, workload: Workload) -> None:
+    def __init__(self, directory: Path, workload: Workload, on_first_step: Callable[[], None] | None = None) -> None:
         self.directory = directory
+        self._on_first_step = on_first_step
         (directory / "snapshots").mkdir(exist_ok=True)
         self._file = (directory / "events.jsonl").open("ab")
         self._encode = msgspec.json.Encoder().encode
@@ -48,6 +54,8 @@ class FileRecorder:
         if self.first_step_ns is None:
             self.first_step_ns = at_ns
             self._event("first_step", at_ns)
+            if self._on_first_step is not None:
+                self._on_first_step()
 
     def episode(self, at_ns: int, episode_return: float, length: int, steps: int) -> None:
         self._event("episode", at_ns, **{"return": episode_return}, length=length, steps=steps)

@@ -137,6 +137,8 @@ SYSTEMS: Registry[type[System]] = Registry(
     {
         "sync": "baselines.tianji:Sync",
         "tianji": "baselines.tianji:TianJi",
+        "tianji-curve": "baselines.tianji:Encrypted",
+        "tianji-one-learner": "baselines.tianji:OneLearner",
         "tianji-as-published": "baselines.tianji:AsPublished",
         "tianji-one-sided": "baselines.tianji:OneSided",
         "tianji-relaxed": "baselines.tianji:Relaxed",

@@ -42,21 +42,28 @@ class SameCode(System):
         return samecode.evidence(frozen)
 
     def train(self, task: Task, recorder: Recorder) -> None:
-        train(self.config(task), Listener(recorder))
+        train(self.config(task), Listener(recorder), cluster=task.cluster)
 
-    def _config(self, task: Task, *, actors: int, **more: Any) -> TrainConfig:
+    def _config(self, task: Task, *, actors: int, groups: int = 1, encrypt: bool = False, **more: Any) -> TrainConfig:
         w = task.workload
+        if task.cluster is not None and task.cluster.ray_address is not None:
+            more |= {"launcher": "ray", "ray_address": task.cluster.ray_address, "placement": "STRICT_SPREAD"}
         return TrainConfig(
             env=w.env,
             algo=w.algo,
             seed=task.seed,
+            groups=groups,
             actors=actors,
-            envs_per_actor=w.environments // actors,
+            envs_per_actor=w.environments // (actors * groups),
+            fusion_rounds=w.fusion_rounds,
+            # The testbed's networks are its own.
+            encrypt=encrypt,
             network=w.network,
             ppo=w.ppo or PPOConfig(),
-            dqn=w.dqn or DQNConfig(),
+            dqn=_share(w.dqn, groups),
             impala=w.impala or IMPALAConfig(),
             atari=w.games,
+            simulator=w.simulator,
             horizon_steps=w.horizon_steps,
             stop_steps=w.budget_steps,
             stop_seconds=w.budget_seconds,
@@ -66,6 +73,17 @@ class SameCode(System):
             restarts=0,
             **more,
         )
+
+
+def _share(dqn: DQNConfig | None, groups: int) -> DQNConfig:
+    """What of a replay is a group's: groups share its size, and the steps before learning begins."""
+    if dqn is None or groups == 1:
+        return dqn or DQNConfig()
+    return msgspec.structs.replace(
+        dqn,
+        replay_capacity=-(-dqn.replay_capacity // groups),
+        learning_starts=max(dqn.batch_size, -(-dqn.learning_starts // groups)),
+    )
 
 
 class Sync(SameCode):
@@ -88,17 +106,58 @@ FREE_RUNNING = (
 
 
 class TianJi(SameCode):
-    """Actors, buffer and learner as separate processes.
+    """Actors, buffer and learner as separate processes; on several nodes a group of them on each, and a Root on the first.
 
-    PPO waits for weights (strict). Off policy an actor fills its next fragments while the learner trains, as far as the
-    two-sided balance lets it.
+    PPO waits for weights (strict), and its groups for each other. Off policy an actor fills its next fragments while the
+    learner trains, as far as the two-sided balance lets it, and no group waits.
     """
 
     name = "tianji"
     title = "TianJi"
+    groups: Literal["one", "one a node"] = "one a node"
+    encrypt = False
+
+    def unable_on(self, workload: Workload, nodes: int) -> str | None:
+        if workload.environments % nodes:
+            return f"{workload.environments} environments cannot be shared by {nodes} nodes"
+        return None
+
+    def deviations(self, task: Task) -> list[str]:
+        if self.groups == "one" or task.nodes == 1:
+            return []
+        told = (
+            f"{task.nodes} learners, each with the environments of its node, train on rounds of their own and are averaged "
+            f"every {task.workload.fusion_rounds} rounds (local SGD): minibatches are not larger, but there are {task.nodes} "
+            "of them at a time."
+        )
+        shared = " Replay and steps before learning begins are shared out among them." if task.workload.dqn else ""
+        return [told + shared]
 
     def config(self, task: Task) -> TrainConfig:
-        return self._config(task, actors=actors_for(task), chunk_slots=2 if task.workload.algo == "ppo" else SLOTS)
+        groups = task.nodes if self.groups == "one a node" else 1
+        return self._config(
+            task,
+            actors=actors_for(task) * (1 if groups == task.nodes else task.nodes),
+            groups=groups,
+            encrypt=self.encrypt,
+            chunk_slots=2 if task.workload.algo == "ppo" else SLOTS,
+        )
+
+
+class OneLearner(TianJi):
+    """TianJi whose only learner is on the first node: what groups gain, and what decoupling gains, can be told apart."""
+
+    name = "tianji-one-learner"
+    title = "TianJi, one learner"
+    groups = "one"
+
+
+class Encrypted(TianJi):
+    """TianJi whose traffic between nodes is encrypted and authenticated."""
+
+    name = "tianji-curve"
+    title = "TianJi, encrypted"
+    encrypt = True
 
 
 class Relaxed(SameCode):
@@ -180,12 +239,14 @@ class AsPublished(SameCode):
 
 
 def actors_for(task: Task) -> int:
-    """As many actors as cores, if the environments divide among them: while actors sample, an on-policy learner waits.
+    """Actors of a node: as many as it has cores, if its environments divide among them: while actors sample, an on-policy
+    learner waits.
 
     One that draws from a replay never does: it has a core of its own, if there are two.
     """
-    most = len(task.cores) - (task.workload.algo == "dqn")
-    return max(n for n in range(1, max(1, most) + 1) if task.workload.environments % n == 0)
+    cores = len(task.cores) if task.cluster is None else int(task.cluster.nodes[0].cores or len(task.cores))
+    most, environments = cores - (task.workload.algo == "dqn"), task.workload.environments // task.nodes
+    return max(n for n in range(1, max(1, most) + 1) if environments % n == 0)
 
 
 COUNTED = ("samples_produced", "samples_consumed", "samples_consumed_unique")

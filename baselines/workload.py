@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from tianji.atari import is_atari
-from tianji.config import NETWORKS_OF, AtariConfig, DQNConfig, IMPALAConfig, NetworkConfig, PPOConfig
+from tianji.config import NETWORKS_OF, AtariConfig, DQNConfig, IMPALAConfig, NetworkConfig, PPOConfig, SimulatorConfig
 from tianji.envs import EnvDescription, describe
 from tianji.settings import Count, Positive, PositiveFloat, Settings
 
@@ -47,6 +47,10 @@ class Workload(Settings, kw_only=True):
     """Hyper-parameters of the algorithm that `algo` names; the others are absent."""
     atari: AtariConfig | None = None
     """How an Atari game is played; absent for everything else."""
+    simulator: SimulatorConfig | None = None
+    """Makes the environment's steps take time, or its observations pictures; absent: it is as it is."""
+    fusion_rounds: Positive = 1
+    """Rounds of updates between two exchanges of weights, of learners that are several."""
     horizon_steps: Positive
     """What schedules count towards: environment steps before the round that is trained on, summed over actors."""
     budget_steps: Positive
@@ -78,8 +82,8 @@ class Workload(Settings, kw_only=True):
 
     @property
     def certified(self) -> bool:
-        """Whether there is an equivalence certificate for it: none for what only systems of one code train."""
-        return self.beyond_common is None
+        """Whether there is an equivalence certificate for it: none for what only systems of one code train, or for pictures."""
+        return self.beyond_common is None and not self.pictures
 
     @property
     def beyond_common(self) -> str | None:
@@ -98,13 +102,18 @@ class Workload(Settings, kw_only=True):
         return None
 
     @property
+    def pictures(self) -> bool:
+        """Whether its observations are pictures that a simulator draws."""
+        return self.simulator is not None and self.simulator.picture is not None
+
+    @property
     def games(self) -> AtariConfig:
         """How it is played, if it is an Atari game."""
         return self.atari or AtariConfig()
 
     def describe(self) -> EnvDescription:
         """The environment, as every system sees it; raises as `tianji.envs.describe` does."""
-        return describe(self.env, self.games)
+        return describe(self.env, self.games, self.simulator)
 
     @property
     def for_ppo(self) -> PPOConfig:

@@ -17,12 +17,13 @@ from suites.cli import DONE, FAILED, ConfigError, OneLineParser
 from suites.cli import run as run_command
 from suites.convergence.run import Convergence
 from suites.plan import Plan
+from suites.scaling.run import Scaling
 from suites.staleness.run import Staleness
 from suites.suite import Request, Suite
 from suites.testbed import netns, registry
 from suites.transmission.run import Transmission
 
-SUITES: dict[str, Suite] = {suite.name: suite for suite in (Convergence(), Staleness(), Transmission())}
+SUITES: dict[str, Suite] = {suite.name: suite for suite in (Convergence(), Scaling(), Staleness(), Transmission())}
 TESTBEDS = sorted({testbed for suite in SUITES.values() for testbed in suite.testbeds})
 
 

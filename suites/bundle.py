@@ -26,6 +26,9 @@ class BundleError(Exception):
     """A bundle breaks the schema; the text is one line that names the file and what is wrong."""
 
 
+PhaseName = Literal["testbed", "check", "setup", "train", "measured", "teardown"]
+
+
 class Event(Struct, frozen=True, forbid_unknown_fields=True, tag_field="event"):
     """Base of all events; `ns` is monotonic time on the host of the run."""
 
@@ -35,7 +38,7 @@ class Event(Struct, frozen=True, forbid_unknown_fields=True, tag_field="event"):
 class Phase(Event, frozen=True, tag="phase"):
     """A phase begins."""
 
-    name: Literal["setup", "train", "measured", "teardown"]
+    name: PhaseName
     wall_ns: int
 
 
@@ -101,7 +104,7 @@ class NodeCheck(Event, frozen=True, kw_only=True, tag="node_check"):
 
 
 class NodeUsage(Event, frozen=True, kw_only=True, tag="node_usage"):
-    """What a node has used by then; None: not known there."""
+    """What a node has used by then, since it was made; None: not known there. The first one comes before the system starts."""
 
     node: int
     cpu_s: float | None
@@ -265,7 +268,7 @@ class EventLog:
         """Append an event."""
         self._file.write(encode_event(event) + b"\n")
 
-    def phase(self, name: Literal["setup", "train", "measured", "teardown"]) -> None:
+    def phase(self, name: PhaseName) -> None:
         """A phase begins now."""
         self.write(Phase(time.monotonic_ns(), name, time.time_ns()))
 

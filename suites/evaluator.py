@@ -27,7 +27,7 @@ def evaluate(
         is told the share that is done, 0 to 1.
     """
     e = workload.evaluation
-    player = Player(workload.env, e.episodes, workload.games)
+    player = Player(workload.env, e.episodes, workload.games, workload.simulator)
     curve_seeds = range(e.seed, e.seed + e.episodes)
     confirm_seeds = range(e.seed + e.episodes, e.seed + 2 * e.episodes)
 

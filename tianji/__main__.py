@@ -215,7 +215,10 @@ def evaluate(options: Any) -> int:
         # A run's configuration is its user's, as a file given with --config is.
         factory = config.network.factory
     policy = load_policy(options.policy if run is None else run.policy, factory)
-    player = Player(env, options.episodes, games_of(policy) if config is None else config.atari)
+    if config is None:
+        player = Player(env, options.episodes, games_of(policy))
+    else:
+        player = Player(env, options.episodes, config.atari, config.simulator)
     try:
         seen = (player.describe.features, player.describe.actions)
         if seen != (policy.network.features, policy.network.actions):

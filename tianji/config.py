@@ -8,7 +8,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from tianji import references
-from tianji.settings import Count, Fraction, NonNegativeFloat, Positive, PositiveFloat, Settings
+from tianji.settings import Count, Fraction, NonNegativeFloat, Positive, PositiveFloat, Seconds, Settings
 
 
 class NetworkConfig(Settings):
@@ -105,6 +105,39 @@ class AtariConfig(Settings):
     screens, on which little changes, are learnt from several times faster so (docs/performance.md)."""
     clip_rewards: bool = True
     """The learner sees the sign of rewards. Returns are reported, and evaluated, unclipped."""
+
+
+class SimulatorConfig(Settings):
+    """Makes any environment stand in for a slow simulator: see `tianji.simulators`."""
+
+    step_seconds: Seconds = 0.0
+    """Mean time of a step: a wait, which takes no CPU."""
+    reset_seconds: Seconds = 0.0
+    """Mean time that a reset takes, beside the step that ended the episode."""
+    distribution: Literal["constant", "lognormal", "pareto"] = "constant"
+    """Of both times about their means."""
+    sigma: Annotated[float, Meta(gt=0, le=4)] | None = None
+    """Of the logarithm of a lognormal time."""
+    alpha: Annotated[float, Meta(gt=1, le=100)] | None = None
+    """Of a Pareto time, which is longer than x with a probability that falls as x^-alpha."""
+    spread: Annotated[float, Meta(ge=1, le=1000)] = 1.0
+    """The slowest environment's mean times over the fastest's."""
+    spread_over: Annotated[int, Meta(ge=2)] = 8
+    """Environments from the fastest to the slowest, evenly; the next is as the first: nodes of so many each are alike."""
+    picture: Annotated[int, Meta(ge=4, le=1024)] | None = None
+    """Side in pixels of the RGB picture that an observation is drawn as; None: it stays what it is."""
+
+    def __post_init__(self) -> None:
+        for name, wanted in (("sigma", "lognormal"), ("alpha", "pareto")):
+            if self.distribution == wanted and getattr(self, name) is None:
+                raise ValueError(f"simulator.distribution {wanted!r} needs simulator.{name}, for instance 1.5")
+            if self.distribution != wanted and getattr(self, name) is not None:
+                raise ValueError(f"simulator.{name} is for distribution {wanted!r}, not {self.distribution!r}")
+
+    @property
+    def waits(self) -> bool:
+        """Whether anything takes time."""
+        return self.step_seconds > 0 or self.reset_seconds > 0
 
 
 class PPOConfig(Settings):
@@ -234,6 +267,8 @@ class TrainConfig(Settings):
     dqn: DQNConfig = DQNConfig()
     impala: IMPALAConfig = IMPALAConfig()
     atari: AtariConfig = AtariConfig()
+    simulator: SimulatorConfig | None = None
+    """None: the environment as it is."""
     device: Literal["cpu", "cuda"] = "cpu"
     kernel: Literal["auto", "numpy", "torch"] = "auto"
     """Who computes updates: hand-derived NumPy gradients (fastest on a CPU) or torch autograd (any device)."""

@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tianji import atari, references
-from tianji.config import AtariConfig
+from tianji.config import AtariConfig, SimulatorConfig
 from tianji.settings import ConfigError
+from tianji.simulators import Picture, Waits
 
 SMALLEST_IMAGE = 36
 """Side in pixels of the smallest image that the networks' three convolutions leave something of."""
@@ -108,23 +109,40 @@ class Stacks:
         self._latest = self._latest.copy()
 
 
-def make(env_id: str, games: AtariConfig = ATARI) -> gym.Env:
+def make(env_id: str, games: AtariConfig = ATARI, simulator: SimulatorConfig | None = None) -> gym.Env:
     """One environment, without the checks that are for people who write environments.
+
+    It takes no time beyond its own, whatever the simulator's may be: for that there is `together`, or
+    `tianji.simulators.Waiting`.
 
     Parameters
     ----------
     env_id
         an id that is registered with Gymnasium, or `module:name`: what the module has by that name is called without
         arguments; where it has nothing, it may have registered an environment with that id.
+    games
+        how it is played, if it is an Atari game.
+    simulator
+        whether its observations are drawn as pictures.
 
     Raises
     ------
     ConfigError
-        for `module:name` that leads to no environment.
+        for `module:name` that leads to no environment, and for observations that cannot be drawn.
     """
+    return _drawn(_plain(env_id, games), env_id, simulator)
+
+
+def _plain(env_id: str, games: AtariConfig) -> gym.Env:
     if atari.is_atari(env_id):
         return atari.make(env_id, games)
     return _own(env_id) if is_own(env_id) else gym.make(env_id, disable_env_checker=True)
+
+
+def _drawn(env: gym.Env, env_id: str, simulator: SimulatorConfig | None) -> gym.Env:
+    if simulator is None or simulator.picture is None:
+        return env
+    return Picture(env, simulator.picture, f"environment {env_id}")
 
 
 def is_own(env_id: str) -> bool:
@@ -144,29 +162,31 @@ def _own(env_id: str) -> gym.Env:
     return env
 
 
-def describe(env_id: str, games: AtariConfig = ATARI) -> EnvDescription:
+def describe(env_id: str, games: AtariConfig = ATARI, simulator: SimulatorConfig | None = None) -> EnvDescription:
     """Make the environment once and read its spaces; one that is named by its module is also tried for a step.
 
     Parameters
     ----------
-    games
-        how it is played, if it is an Atari game.
+    games, simulator
+        as `make` takes them.
 
     Raises
     ------
     ConfigError
         for an environment that Gymnasium does not know or that cannot be made, and for spaces that are not supported:
-        observations must be Box or Discrete, actions Discrete.
+        observations must be Box or Discrete, actions Discrete; and for observations that cannot be drawn.
     """
     own = is_own(env_id)
     try:
-        env = make(env_id, games) if own or atari.is_atari(env_id) else gym.make(env_id)
+        env = _plain(env_id, games) if own or atari.is_atari(env_id) else gym.make(env_id)
     except (gym.error.Error, ModuleNotFoundError, AttributeError, ValueError) as error:
         raise ConfigError(_unknown(env_id, error)) from None
     try:
         description = _read(env, env_id, games)
         if own:
             _rehearse(env, f"environment {env_id}")
+        if simulator is not None and simulator.picture is not None:
+            description = _read(_drawn(env, env_id, simulator), env_id, games)
     finally:
         env.close()
     return description
@@ -252,8 +272,11 @@ class Environments:
     step leads to is written where the caller wants it, and actions are Python's own integers.
     """
 
-    def __init__(self, env_id: str, count: int, games: AtariConfig = ATARI) -> None:
-        self._envs = [make(env_id, games) for _ in range(count)]
+    waited_ns = 0
+    """For simulators, so far."""
+
+    def __init__(self, env_id: str, count: int, games: AtariConfig = ATARI, simulator: SimulatorConfig | None = None) -> None:
+        self._envs = [make(env_id, games, simulator) for _ in range(count)]
         self._steps = [env.step for env in self._envs]
         self._returns = [0.0] * count
         self._begun = [0] * count
@@ -304,3 +327,54 @@ class Environments:
         """Free them."""
         for env in self._envs:
             env.close()
+
+
+class Simulated(Environments):
+    """Environments whose steps and resets take a simulator's time, all at once: a step waits for the slowest.
+
+    A step in which an episode ends takes the time of a reset as well, and no other does.
+
+    Parameters
+    ----------
+    numbers
+        of these environments over all actors: what a simulator's time depends on, beside its seed.
+    waits
+        None: those of the simulator, by the clock of this host.
+    """
+
+    def __init__(
+        self,
+        env_id: str,
+        numbers: Sequence[int],
+        games: AtariConfig,
+        simulator: SimulatorConfig,
+        waits: Waits | None = None,
+    ) -> None:
+        super().__init__(env_id, len(numbers), games, simulator)
+        self._all = range(len(numbers))
+        self._waits = waits or Waits(simulator, numbers)
+
+    def reset(self, seeds: Sequence[int]) -> NDArray[Any]:
+        for place, seed in enumerate(seeds):
+            self._waits.seed(place, seed)
+        began = self._waits.clock()
+        first = super().reset(seeds)
+        self._waits.wait(began, (), self._all)
+        self.waited_ns = self._waits.waited_ns
+        return first
+
+    def step(self, actions: NDArray[np.int64], observations: NDArray[Any], rewards: NDArray[Any]) -> list[Ended]:
+        began = self._waits.clock()
+        ended = super().step(actions, observations, rewards)
+        self._waits.wait(began, self._all, [episode.environment for episode in ended])
+        self.waited_ns = self._waits.waited_ns
+        return ended
+
+
+def together(
+    env_id: str, numbers: Sequence[int], games: AtariConfig = ATARI, simulator: SimulatorConfig | None = None
+) -> Environments:
+    """The environments of these numbers, to be stepped together; they take a simulator's time if it has any."""
+    if simulator is None or not simulator.waits:
+        return Environments(env_id, len(numbers), games, simulator)
+    return Simulated(env_id, numbers, games, simulator)

@@ -1,6 +1,7 @@
 """Plays a policy greedily: seeded episodes, one in each of N environments stepped together.
 
-Atari games are played whole, however many lives that takes, and their returns are the score.
+Atari games are played whole, however many lives that takes, and their returns are the score. Nobody waits for a simulator
+here: of one, only its pictures matter.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from tianji import atari
-from tianji.config import AtariConfig
+from tianji.config import AtariConfig, SimulatorConfig
 from tianji.envs import ATARI, Stacks, describe, make
 from tianji.policy import Policy
 
@@ -32,14 +33,18 @@ class Player:
     ----------
     games
         how Atari games are played (but for lives and clipping of rewards; see the module's text).
+    simulator
+        its pictures are what the policy sees.
     """
 
-    def __init__(self, env_id: str, episodes: int, games: AtariConfig = ATARI) -> None:
+    def __init__(
+        self, env_id: str, episodes: int, games: AtariConfig = ATARI, simulator: SimulatorConfig | None = None
+    ) -> None:
         games = atari.whole_games(games)
-        self.describe = describe(env_id, games)
+        self.describe = describe(env_id, games, simulator)
         self.episodes = episodes
         self._envs = SyncVectorEnv(
-            [lambda: make(env_id, games)] * episodes,
+            [lambda: make(env_id, games, simulator)] * episodes,
             autoreset_mode=AutoresetMode.DISABLED,
             copy=False,
         )

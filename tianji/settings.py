@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -20,6 +21,7 @@ Positive = Annotated[int, Meta(ge=1)]
 Count = Annotated[int, Meta(ge=0)]
 PositiveFloat = Annotated[float, Meta(gt=0)]
 NonNegativeFloat = Annotated[float, Meta(ge=0)]
+Seconds = Annotated[float, Meta(ge=0, le=3600)]
 Fraction = Annotated[float, Meta(ge=0, le=1)]
 
 
@@ -113,7 +115,8 @@ def assign(data: dict[str, Any], assignment: str) -> None:
     try:
         value: Any = tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
-        value = text
+        # TOML wants a digit before the point; people do not.
+        value = float(text) if re.fullmatch(r"[+-]?\.\d+(e[+-]?\d+)?", text, re.IGNORECASE) else text
     *path, last = key.strip().split(".")
     for name in path:
         data = data.setdefault(name, {})

@@ -2,13 +2,13 @@
 
 A group: its actors push chunks to its buffer, the buffer pushes batches to its learner, the learner pushes weights to its
 actors. Without a buffer the actors push to the learner themselves. Where there is a Root, each learner pushes its model to
-it, and the Root pushes the mean to all learners.
+it, and the Root pushes the mean back.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Literal, TypeVar
 
 from msgspec import Struct
 
@@ -20,6 +20,7 @@ from tianji.envs import EnvDescription
 from tianji.layout import ChunkLayout, rollout_layout
 
 Kind = Literal["root", "learner", "buffer", "actor"]
+N = TypeVar("N", bound=Hashable)
 
 
 class RoleSpec(Struct, frozen=True):
@@ -49,8 +50,9 @@ class Topology(Struct, frozen=True):
         return "batches" if any(role.kind == "buffer" for role in self.roles) else "chunks"
 
 
-MEAN = "mean"
-"""The edge from the Root to all learners."""
+def mean(group: int) -> str:
+    """The edge from the Root to a learner."""
+    return f"mean{group}"
 
 
 def chunks(group: int) -> str:
@@ -100,8 +102,7 @@ def edges(roles: Sequence[RoleSpec]) -> dict[str, tuple[RoleSpec, tuple[RoleSpec
         found[weights(g)] = learner, actors
         if root is not None:
             found[model(g)] = learner, (root,)
-    if root is not None:
-        found[MEAN] = root, learners
+            found[mean(g)] = root, (learner,)
     return found
 
 
@@ -114,6 +115,46 @@ def lay_out(config: TrainConfig) -> tuple[RoleSpec, ...]:
             roles.append(RoleSpec("buffer", 0, g, f"buffer g{g}"))
         roles += [RoleSpec("actor", i, g, f"actor g{g}.a{i}") for i in range(config.actors)]
     return tuple(roles)
+
+
+def place(roles: Sequence[RoleSpec], nodes: int) -> dict[str, int]:
+    """The node of each role, by its name: each group has an equal share of the nodes, whole or part of one.
+
+    A group of several nodes has its learner and buffer on the first of them, and its actors dealt out over all. The Root is on
+    the first node.
+    """
+    groups = 1 + max(role.group for role in roles)
+    actors = 1 + max(role.index for role in roles if role.kind == "actor")
+    where = {}
+    for role in roles:
+        first, end = (role.group * nodes // groups, (role.group + 1) * nodes // groups)
+        span = max(1, end - first)
+        where[role.name] = first + role.index * span // actors if role.kind == "actor" else first
+    return where
+
+
+def addresses(
+    roles: Sequence[RoleSpec], where: Mapping[str, N], folders: Mapping[N, str], hosts: Mapping[N, str], within: str = "shm"
+) -> dict[str, str]:
+    """Of every edge: in its node's folder where all its ends are on one node, else a port of the node of who is come to.
+
+    Parameters
+    ----------
+    where
+        the node of each role.
+    folders
+        private ones, of nodes with several roles.
+    hosts
+        network addresses of nodes.
+    within
+        how messages move within a node: `shm` or `ipc`.
+    """
+    found = {}
+    for edge, (owner, others) in edges(roles).items():
+        node = where[owner.name]
+        together = all(where[other.name] == node for other in others)
+        found[edge] = f"{within}://{folders[node]}/{edge}" if together else f"tcp://{hosts[node]}:0"
+    return found
 
 
 def has_root(config: TrainConfig) -> bool:

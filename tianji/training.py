@@ -18,6 +18,7 @@ from tianji.algorithms.networks import Vector
 from tianji.config import TrainConfig
 from tianji.envs import EnvDescription, describe
 from tianji.launch.job import Job, steps_of
+from tianji.launch.node import Cluster
 from tianji.launch.supervisor import Heard, Restarted
 from tianji.messages import Done, Episodes, Report, Saved, Snapshot, Started
 from tianji.policy import Policy, save_policy
@@ -212,7 +213,7 @@ def check(config: TrainConfig) -> EnvDescription:
         for an environment that cannot be trained on, a network that cannot see it or that the algorithm or the kernel is not
         for, or a device or launcher that is not there.
     """
-    description = describe(config.env, config.atari)
+    description = describe(config.env, config.atari, config.simulator)
     kernels.check(config, networks.build(config.network, description.features, description.actions))
     if config.device == "cuda" and config.launcher == "local":
         import torch
@@ -230,6 +231,7 @@ def train(
     *,
     out: Path | str | None = None,
     resume: bool = False,
+    cluster: Cluster | None = None,
 ) -> Result:
     """Train, and return when a limit is reached or Ctrl-C is pressed.
 
@@ -241,6 +243,9 @@ def train(
         the run's folder (see `tianji.run_folder`): a new one, or an empty one.
     resume
         goes on from what the run in `out` stored last. Environments begin new episodes.
+    cluster
+        nodes to spread the run over: emulated ones of this machine or, with launcher `ray`, as many of Ray's (with placement
+        STRICT_SPREAD).
 
     Raises
     ------
@@ -263,7 +268,7 @@ def train(
             _run_lockstep(config, description, watch, folder, resume=resume)
         else:
             stores = folder is not None and config.checkpoint_seconds is not None
-            Job(config, description, folder.state if folder is not None and stores else None, resume).run(watch)
+            Job(config, description, folder.state if folder is not None and stores else None, resume, cluster).run(watch)
     except KeyboardInterrupt:
         watch.outcome = "interrupted"
     result = watch.result()

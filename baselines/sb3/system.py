@@ -32,7 +32,7 @@ class StableBaselines3(System):
         return f"{' and '.join(missing)} not installed" if missing else None
 
     def unable(self, workload: Workload) -> str | None:
-        return workload.beyond_common
+        return workload.beyond_common or ("a simulator is not translated to it" if workload.simulator else None)
 
     def deviations(self, task: Task) -> list[str]:
         return translate.deviations(task.workload)

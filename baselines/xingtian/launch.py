@@ -15,7 +15,7 @@ from tianji.channel.board import WeightBoard
 from tianji.config import TrainConfig
 from tianji.envs import describe
 from tianji.launch.children import Children
-from tianji.launch.local import control_socket
+from tianji.launch.control import control_socket
 from tianji.launch.supervisor import Heard, Supervisor
 from tianji.messages import Done
 
@@ -38,7 +38,7 @@ def run(config: TrainConfig, listener: Callable[[Heard], None]) -> None:
         listener(message)
         return message.reason if isinstance(message, Done) else None
 
-    description = describe(config.env, config.atari)
+    description = describe(config.env, config.atari, config.simulator)
     parameters = networks.build(config.network, description.features, description.actions).size
     with ExitStack() as stack:
         control, base_uri = stack.enter_context(control_socket())

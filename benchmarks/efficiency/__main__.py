@@ -1,6 +1,7 @@
 """How near does the running system come to bare loops? Ratios within blocks, system over bare.
 
     python -m benchmarks.efficiency [--blocks N] [--seconds S] [--parts sampling,learning,both] [--json FILE]
+    python -m benchmarks.efficiency --show FILE
 
 - sampling: environment steps a second of an actor process that sends its chunks over shared memory, over those of the bare
   loop of environments and inference;
@@ -127,6 +128,26 @@ def usable(workload: str) -> None:
             raise ConfigError(f"workload {workload}: its updates are for a GPU, and torch finds no CUDA device here")
 
 
+def show(path: Path) -> int:
+    """Print what a file of figures says.
+
+    Raises
+    ------
+    ConfigError
+        when it is not there, or no such file.
+    """
+    try:
+        blocks = json.loads(path.read_text(encoding="utf-8"))["blocks"]
+        kinds = dict.fromkeys((b["part"], b["workload"]) for b in blocks)
+        lines = [summary([b for b in blocks if (b["part"], b["workload"]) == kind]) for kind in kinds]
+    except OSError as error:
+        raise ConfigError(f"--show {path}: {error.strerror}") from None
+    except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
+        raise ConfigError(f"--show {path}: not a file that --json wrote ({type(error).__name__}: {error})") from None
+    print("\n".join(lines))
+    return DONE
+
+
 def main(arguments: Sequence[str]) -> int:
     parser = OneLineParser(prog="efficiency", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--blocks", type=int, default=8, help="of each part and workload (%(default)s)")
@@ -136,7 +157,10 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--workloads", help="by default all that can be measured here")
     parser.add_argument("--floor", action="store_true", help="hold the bare loops against themselves, too")
     parser.add_argument("--json", type=Path, metavar="FILE", help="where the figures of every block go")
+    parser.add_argument("--show", type=Path, metavar="FILE", help="measure nothing: say what such a file holds")
     options = parser.parse_args(arguments)
+    if options.show is not None:
+        return show(options.show)
     if options.blocks < 1 or options.seconds <= 0 or options.warmup < 0:
         raise ConfigError("--blocks must be at least 1, --seconds more than 0, and --warmup not negative")
     parts, names = chosen(options.parts, PARTS, "part"), workloads(options.workloads)

@@ -89,7 +89,7 @@ class Emulated(Testbed):
         stack.callback(self._star.close)
         for number, bare in enumerate(self._star.nodes, 1):
             budget, daemons = groups.create(f"node{number}"), outside.create(f"node{number}")
-            node = msgspec.structs.replace(bare, control_groups=budget.folders)
+            node = msgspec.structs.replace(bare, control_groups=budget.folders, cores=shape.cores)
             with netns.inside(node):
                 link, traffic = LinkCounters(), NodeTraffic(self._star.home.address)
                 interface = socket.if_nametoindex(netns.LINK)

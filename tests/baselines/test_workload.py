@@ -37,3 +37,14 @@ def test_what_other_programs_are_not_translated_to_is_named(name, table, changes
     for other in ("sb3", "rllib"):
         assert says in system.get(other).unable(workload)
     assert system.get("xingtian").unable(workload) is None
+
+
+def test_a_simulator_is_for_those_whose_environments_can_wait_together():
+    slow, drawn = catalogue.load("cartpole-dqn-latency"), catalogue.load("pixels-dqn-link")
+    for workload in (slow, drawn):
+        assert "simulator is not translated" in system.get("sb3").unable(workload)
+        for other in ("rllib", "xingtian", "tianji", "sync"):
+            assert system.get(other).unable(workload) is None
+    assert slow.certified, "time changes nothing of what is computed"
+    assert not drawn.certified
+    assert drawn.describe().observation_shape == (84, 84, 3)

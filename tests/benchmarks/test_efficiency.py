@@ -163,6 +163,17 @@ def test_the_interval_is_that_of_a_paired_t_test():
     assert efficiency.geometric_mean([0.5, 2.0]) == (pytest.approx(1.0), None, None)
 
 
+def test_a_file_of_figures_is_shown_again(capsys, tmp_path):
+    def block(number, system):
+        told = {"bare": {"sampling": {"per_second": 100.0}}, "system": {"sampling": {"per_second": system}}}
+        return {"part": "sampling", "workload": "w", "block": number, "ratios": {"system": {"sampling": system / 100}}, **told}
+
+    path = tmp_path / "figures.json"
+    path.write_text(json.dumps({"blocks": [block(0, 50.0), block(1, 200.0)]}))
+    assert efficiency.main(["--show", str(path)]) == 0
+    assert capsys.readouterr().out == "sampling, w: sampling 1.000; n = 2; medians 100 bare and 125 steps/s\n"
+
+
 def test_every_block_is_kept_with_what_it_was_measured_on(capsys, tmp_path):
     file = tmp_path / "out.json"
     arguments = ["--parts", "sampling", "--workloads", PPO, "--blocks", "1", "--seconds", ".1", "--warmup", "0"]
@@ -182,6 +193,7 @@ def test_every_block_is_kept_with_what_it_was_measured_on(capsys, tmp_path):
         (["--workloads", "pong-ppo"], "unknown workload 'pong-ppo'; known: cartpole-dqn-zoo"),
         (["--blocks", "0"], "--blocks must be at least 1"),
         (["--seconds", "0"], "--seconds more than 0"),
+        (["--show", "pyproject.toml"], "--show pyproject.toml: not a file that --json wrote"),
         (["--warmup", "-1"], "--warmup not negative"),
     ],
 )

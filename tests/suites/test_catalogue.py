@@ -1,3 +1,4 @@
+import msgspec
 import pytest
 
 from baselines import system as systems
@@ -56,6 +57,22 @@ def test_the_released_workloads_keep_their_rounds_on_any_cores(name, cores, syst
     assert config.round_updates == (w.dqn.updates if w.dqn else 640)
 
 
+@pytest.mark.parametrize("name", ["cartpole-ppo-nodes", "cartpole-dqn-nodes", "cartpole-dqn-latency", "pixels-dqn-link"])
+@pytest.mark.parametrize("nodes", [1, 2, 3, 4, 6, 8])
+def test_workloads_of_many_nodes_can_be_multiplied(name, nodes):
+    """Environments are a node's: so many times them divide a round, and nothing else changes."""
+    w = catalogue.load(name)
+    more = msgspec.structs.replace(w, environments=nodes * w.environments)
+    config = systems.get("tianji").config(systems.Task("tianji", more, 0, (0,)))
+    assert config.environments == nodes * w.environments
+    assert config.round_steps == (nodes * w.round_steps if w.ppo else w.round_steps)
+    if w.ppo:
+        assert w.ppo.learning_rate_schedule == "constant", "nothing follows a horizon"
+    if w.simulator is not None:
+        assert w.environments % w.simulator.spread_over == 0, "nodes are alike"
+        assert config.simulator == w.simulator
+
+
 @pytest.mark.parametrize(
     ("change", "says"),
     [
@@ -67,6 +84,7 @@ def test_the_released_workloads_keep_their_rounds_on_any_cores(name, cores, syst
         (("budget_steps = 1024", "budget_steps = 64"), "less than one round"),
         (('id = "cartpole-ppo-tiny"', 'id = "cartpole-ppo-other"'), "must be named"),
         (('id = "cartpole-ppo-tiny"', "id = "), "not a TOML file"),
+        (("[ppo]", "[simulator]\nstep_second = 1.0\n[ppo]"), "did you mean `step_seconds`"),
         (("hidden = [16, 16]", 'factory = "my_module:make"'), "a kind that every system knows"),
     ],
 )

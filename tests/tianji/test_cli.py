@@ -36,6 +36,11 @@ def complaint(capsys, arguments):
         (["train", "--env", "CartPole-v1", "--set", "ppo.epoch=3"], "did you mean `epochs`"),
         (["train", "--env", "CartPole-v1", "--set", "ppo.clip=-1"], "> 0"),
         (["train", "--env", "CartPole-v1", "--set", "ppo.value_clip=0"], "> 0"),
+        (["train", "--env", "CartPole-v1", "--set", "simulator.step_seconds=-.5"], ">= 0"),
+        (
+            ["train", "--env", "CartPole-v1", "--set", "simulator.picture=84", "--set", "simulator.sigma=1"],
+            "is for distribution",
+        ),
         (["train", "--env", "CartPole-v1", "--set", "clip"], "key=value"),
         (["train", "--env", "CartPole-v1", "--set", "env.x=1"], "holds a value"),
         (["train", "--env", "CartPole-v1", "--config", "/nowhere.toml"], "no such file"),

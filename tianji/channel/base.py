@@ -72,6 +72,8 @@ class Endpoint(ABC):
     def __init__(self) -> None:
         self.counters: Counter[str] = Counter()
         """What happened out of order, by kind: `malformed`, `oversized`, `uncredited`, `refused`, `late`, `peers_lost`, ..."""
+        self.payload_bytes = 0
+        """Bodies and vectors that went through this end's socket, of an end that goes to another: what had to travel."""
 
     @property
     def descriptors(self) -> tuple[int, ...]:

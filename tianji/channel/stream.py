@@ -99,6 +99,7 @@ class StreamOutlet(SessionOutlet):
         self._post(Batch([chunk]), body[cut:])
 
     def _post(self, message: OnEdge, payload: memoryview | bytes, *, copy: bool = False) -> None:
+        self.payload_bytes += len(payload)
         # Where nobody is there any more, what is lost with the session is lost in any case.
         self._line.say(encode(message), payload, copy=copy)
 

@@ -296,6 +296,7 @@ class StreamWeightsInlet(_Reader):
         if not isinstance(message, Weights) or len(payload) != 1 or len(payload[0].buffer) != self._parameters * 4:
             self.counters["malformed"] += 1
         elif self._open:
+            self.payload_bytes += self._parameters * 4
             self._newest = message.version, payload[0]
 
     def _lose(self) -> None:

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Collection, Sequence
 
 from tianji.launch.crew import Crew
+from tianji.launch.node import Node
 
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS"), "1")
 """Roles are processes; a thread pool in each would fight the others for the cores."""
@@ -23,14 +24,17 @@ class Children(Crew):
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._pidfds: dict[str, int] = {}
 
-    def spawn(self, name: str, command: Sequence[str], assignment: bytes, fds: tuple[int, ...] = ()) -> None:
-        """Start `python -m COMMAND` with the assignment on its standard input, inheriting `fds`."""
+    def spawn(
+        self, name: str, command: Sequence[str], assignment: bytes, fds: tuple[int, ...] = (), node: Node | None = None
+    ) -> None:
+        """Start `python -m COMMAND`, on `node` if there is one, with the assignment on its standard input, inheriting `fds`."""
         process = subprocess.Popen(
             [sys.executable, "-m", *command],
             stdin=subprocess.PIPE,
             stdout=2,  # Whatever a library prints goes to our stderr; sys.stderr may be no file at all (a notebook).
             pass_fds=fds,
             env={**os.environ, **ONE_THREAD},
+            preexec_fn=None if node is None else node.enter,
         )
         self._processes[name] = process
         self._pidfds[name] = os.pidfd_open(process.pid)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from tianji.config import TrainConfig
 from tianji.envs import EnvDescription
+from tianji.launch.node import Cluster
 from tianji.launch.supervisor import CoreLost, Heard, Listener, Restarted, RoleFailed, backoff_s
 from tianji.messages import Started
 from tianji.run_folder import read_values, state_path
@@ -31,6 +32,8 @@ class Job:
     state: Path | None = None
     resume: bool = False
     """Whether it goes on from what lies in `state`."""
+    cluster: Cluster | None = None
+    """Nodes to spread over; None: this host, or as many of Ray's as its placement takes."""
 
     def run(self, listener: Listener) -> None:
         """Run to the end.

@@ -1,21 +1,23 @@
-"""A run on this machine: one process for each role, joined through sockets in a private directory."""
+"""A run on this machine: one process for each role, on one node or spread over several that are emulated here.
+
+Within a node edges are in shared memory, and their ends meet at sockets in a private directory; between nodes they are
+ZeroMQ over tcp, at ports that the kernel chose.
+"""
 
 from __future__ import annotations
 
 import os
-import shutil
 import sys
-import tempfile
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 
 import msgspec
-import zmq
 
+from tianji.channel.security import Keys
 from tianji.launch.children import Children
+from tianji.launch.control import control_socket, private_folder, tcp_control_socket
 from tianji.launch.job import Job
 from tianji.launch.supervisor import Listener, Policy, Supervisor
-from tianji.topology import RoleSpec, build
+from tianji.topology import RoleSpec, Topology, addresses, build, lay_out, place
 from tianji.worlds.assembly import Past, Store
 from tianji.worlds.real import Assignment, LocalAssignment
 
@@ -30,48 +32,50 @@ def launch(job: Job, listener: Listener, store: Store | None, stop_seconds: floa
     KeyboardInterrupt
         passed on after the roles have been asked to stop and have told what they did.
     """
-    config = job.config
+    config, cluster = job.config, job.cluster
     with ExitStack() as stack:
-        control, base_uri = stack.enter_context(control_socket())
-        topology = build(config, f"{config.channel}://{base_uri.removeprefix('ipc://')}")
+        keys, hosts = None, dict[int, str]()
+        where = dict.fromkeys((spec.name for spec in lay_out(config)), 0)
+        if cluster is None:
+            control, base_uri = stack.enter_context(control_socket())
+            control_uri = f"{base_uri}/control"
+            topology = build(config, f"{config.channel}://{base_uri.removeprefix('ipc://')}")
+        else:
+            keys = Keys.generate() if config.encrypt and len(cluster.nodes) > 1 else None
+            control, control_uri = stack.enter_context(tcp_control_socket(cluster.home, keys))
+            roles = lay_out(config)
+            where = place(roles, len(cluster.nodes))
+            folders = {node: stack.enter_context(private_folder()) for node in set(where.values())}
+            hosts = {node: cluster.nodes[node].address for node in folders}
+            topology = Topology(roles, addresses(roles, where, folders, hosts, config.channel))
+        told = None if keys is None else (keys.public.decode(), keys.secret.decode())
         children = Children()
 
-        def spawn(spec: RoleSpec, past: Past) -> None:
-            assignment = Assignment(spec, config, job.describe, topology, f"{base_uri}/control", past, store)
-            command = ["tianji.worlds.real", f"tj-{spec.name}"]
+        def spawn(spec: RoleSpec, past: Past, known: Topology) -> None:
+            assignment = Assignment(
+                spec, config, job.describe, known, control_uri, past, store, told, hosts.get(where[spec.name])
+            )
             children.spawn(
-                spec.name, command, msgspec.json.encode(LocalAssignment(assignment, os.getpid(), tuple(map(str, sys.path))))
+                spec.name,
+                ["tianji.worlds.real", f"tj-{spec.name}"],
+                msgspec.json.encode(LocalAssignment(assignment, os.getpid(), tuple(map(str, sys.path)))),
+                node=None if cluster is None else cluster.nodes[where[spec.name]],
             )
 
-        roles = {spec.name: spec for spec in topology.roles}
+        def respawn(name: str, life: int, steps: int, bound: dict[str, str]) -> None:
+            # Others are where they bound; what this one bound has gone with it, and is looked for there.
+            spawn(by_name[name], Past(life, steps), Topology(topology.roles, {**topology.addresses, **bound}))
+
+        by_name = {spec.name: spec for spec in topology.roles}
         policy = Policy(
-            respawn=lambda name, life, steps, _: spawn(roles[name], Past(life, steps)),
-            replaceable=frozenset(name for name, spec in roles.items() if spec.kind in ("actor", "buffer")),
+            respawn=respawn,
+            replaceable=frozenset(name for name, spec in by_name.items() if spec.kind in ("actor", "buffer")),
             restarts=config.restarts,
-            savers=frozenset(name for name, spec in roles.items() if spec.kind == "learner" and store is not None),
+            savers=frozenset(name for name, spec in by_name.items() if spec.kind == "learner" and store is not None),
             save_every_s=config.checkpoint_seconds,
         )
-        supervisor = Supervisor(control, children, frozenset(roles), listener, policy)
+        supervisor = Supervisor(control, children, frozenset(by_name), listener, policy)
         stack.callback(supervisor.end)
         for spec in topology.roles:
-            spawn(spec, job.past(spec, store))
+            spawn(spec, job.past(spec, store), topology)
         supervisor.supervise(stop_seconds)
-
-
-@contextmanager
-def control_socket() -> Iterator[tuple[zmq.Socket[bytes], str]]:
-    """The socket at BASE/control that roles report to, and BASE: `ipc://` and a private directory, for other sockets."""
-    with ExitStack() as stack:
-        directory = tempfile.mkdtemp(prefix="tianji-", dir=_short_temporary_directory())
-        stack.callback(shutil.rmtree, directory, ignore_errors=True)
-        context: zmq.Context[zmq.Socket[bytes]] = stack.enter_context(zmq.Context())
-        control = stack.enter_context(context.socket(zmq.ROUTER))
-        control.setsockopt(zmq.LINGER, 0)
-        control.setsockopt(zmq.RCVHWM, 0)
-        control.bind(f"ipc://{directory}/control")
-        yield control, f"ipc://{directory}"
-
-
-def _short_temporary_directory() -> str | None:
-    """A socket's path must fit in `zmq.IPC_PATH_MAX_LEN` bytes; a long TMPDIR gives way to /tmp."""
-    return "/tmp" if len(tempfile.gettempdir()) + 40 > zmq.IPC_PATH_MAX_LEN else None

@@ -25,6 +25,8 @@ class Node(Struct, frozen=True):
     """Path of its network namespace; None: that of whoever asks."""
     control_groups: tuple[str, ...] = ()
     """Folders of the control groups that its processes belong to."""
+    cores: float | None = None
+    """That its processes have together; None: as many as there are."""
 
     def enter(self) -> None:
         """Move to this node: the calling thread's sockets are the node's from now on, and its process counts as one of it.

@@ -14,7 +14,8 @@ import socket
 import sys
 import tempfile
 import threading
-from collections.abc import Collection, Iterator
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -25,16 +26,16 @@ import zmq
 from ray.util.placement_group import placement_group, placement_group_table, remove_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
-from tianji.channel.security import Keys, Security
-from tianji.channel.zmq import address
+from tianji.channel.security import Keys
 from tianji.config import TrainConfig
 from tianji.launch.children import ONE_THREAD, PARTING_S
+from tianji.launch.control import tcp_control_socket
 from tianji.launch.crew import Crew
 from tianji.launch.job import Job
 from tianji.launch.process import name_process
 from tianji.launch.supervisor import Listener, Policy, Supervisor
 from tianji.settings import ConfigError
-from tianji.topology import RoleSpec, Topology, edges, lay_out
+from tianji.topology import RoleSpec, Topology, addresses, lay_out, place
 from tianji.worlds.assembly import Past, Store
 from tianji.worlds.real import Assignment, perform
 
@@ -74,12 +75,19 @@ class Placement:
     of: dict[str, int]
 
     @classmethod
-    def of_run(cls, config: TrainConfig, roles: Collection[RoleSpec]) -> Placement:
-        """A bundle for each group or, where there is one, for each process that computes.
+    def of_run(cls, config: TrainConfig, roles: Sequence[RoleSpec], nodes: int | None = None) -> Placement:
+        """A bundle for each of so many nodes. Where their number is left open, one for each group or, if there is but one, for
+        each process that computes.
 
         Buffer and Root compute next to nothing: they share the learner's bundle and need no CPU of their own.
         """
         gpu = {"GPU": 1.0} if config.device == "cuda" else {}
+        if nodes is not None:
+            of = place(roles, nodes)
+            cpus = Counter(of[role.name] for role in roles if role.kind in ("actor", "learner"))
+            gpus = Counter(of[role.name] for role in roles if role.kind == "learner") if gpu else Counter[int]()
+            kinds = [(("CPU", float(cpus[n])), ("GPU", float(gpus[n]))) for n in range(nodes)]
+            return cls([{kind: number for kind, number in needs if number} for needs in kinds], of)
         if config.groups > 1:
             bundles: list[dict[str, float]] = [{"CPU": 1.0 + config.actors, **gpu} for _ in range(config.groups)]
             return cls(bundles, {role.name: role.group for role in roles})
@@ -167,13 +175,14 @@ def launch(job: Job, listener: Listener, store: Store | None, stop_seconds: floa
     """
     config = job.config
     roles = lay_out(config)
-    placement = Placement.of_run(config, roles)
+    cluster = job.cluster
+    placement = Placement.of_run(config, roles, None if cluster is None else len(cluster.nodes))
     with ExitStack() as stack:
         stack.enter_context(connected(config))
         group, nodes = stack.enter_context(reserved(config, placement))
         keys = Keys.generate() if config.encrypt else None
         here: str = ray.util.get_node_ip_address()
-        control, control_uri = stack.enter_context(control_socket(here, keys))
+        control, control_uri = stack.enter_context(tcp_control_socket(here, keys))
         crew = RayCrew(group, placement)
         supervisor = Supervisor(control, crew, frozenset(role.name for role in roles), listener)
         stack.callback(supervisor.end)
@@ -181,11 +190,12 @@ def launch(job: Job, listener: Listener, store: Store | None, stop_seconds: floa
         for role in roles:
             crew.create(role)
         folders = stack.enter_context(workspaces(where, crew.actors))
-        topology = Topology(roles, addresses(roles, where, folders))
+        hosts = {node["NodeID"]: node["NodeManagerAddress"] for node in ray.nodes()}
+        topology = Topology(roles, addresses(roles, where, folders, hosts))
         told = None if keys is None else (keys.public.decode(), keys.secret.decode())
 
         def play(spec: RoleSpec, past: Past, known: Topology) -> None:
-            assignment = Assignment(spec, config, job.describe, known, control_uri, past, store, told)
+            assignment = Assignment(spec, config, job.describe, known, control_uri, past, store, told, hosts[where[spec.name]])
             crew.play(spec, assignment, tuple(map(str, sys.path)))
 
         def respawn(name: str, life: int, steps: int, bound: dict[str, str]) -> None:
@@ -250,22 +260,6 @@ def reserved(config: TrainConfig, placement: Placement) -> Iterator[tuple[Any, l
 
 
 @contextmanager
-def control_socket(host: str, keys: Keys | None) -> Iterator[tuple[zmq.Socket[bytes], str]]:
-    """The socket that roles report to, at an address that the cluster's nodes reach."""
-    with ExitStack() as stack:
-        context: zmq.Context[zmq.Socket[bytes]] = stack.enter_context(zmq.Context())
-        security = Security(context, keys, plaintext=keys is None)
-        stack.callback(security.close)
-        control = stack.enter_context(context.socket(zmq.ROUTER))
-        control.setsockopt(zmq.LINGER, 0)
-        control.setsockopt(zmq.RCVHWM, 0)
-        uri = f"tcp://{host}:0"
-        security.bind_side(control, uri)
-        control.bind(uri)
-        yield control, address(control)
-
-
-@contextmanager
 def workspaces(where: dict[str, str], actors: dict[str, Any]) -> Iterator[dict[str, str]]:
     """A private folder on each node that holds two roles or more; made and removed by processes that are there anyway."""
     on: dict[str, list[str]] = {}
@@ -289,14 +283,3 @@ def _left(actor: Any, folder: str) -> bool:
     except ray.exceptions.RayError:
         return False
     return True
-
-
-def addresses(roles: Collection[RoleSpec], where: dict[str, str], folders: dict[str, str]) -> dict[str, str]:
-    """Of every edge: in shared memory where all its ends are on one node, else a port of the node of who is come to."""
-    hosts = {node["NodeID"]: node["NodeManagerAddress"] for node in ray.nodes()}
-    found = {}
-    for edge, (owner, others) in edges(list(roles)).items():
-        node = where[owner.name]
-        together = all(where[other.name] == node for other in others)
-        found[edge] = f"shm://{folders[node]}/{edge}" if together else f"tcp://{hosts[node]}:0"
-    return found

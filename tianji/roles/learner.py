@@ -40,6 +40,10 @@ TOTALS = ("version", "steps", "optimizer_steps", "rounds", "adopted", "steps_els
 """What a learner counts, and its successor counts on from."""
 
 
+ROOT = "root"
+"""The port on which models go to the Root, and means come from there."""
+
+
 @dataclass(frozen=True)
 class Membership:
     """A learner's place among groups that a Root averages.
@@ -49,7 +53,8 @@ class Membership:
     group, groups
         its number, and how many there are.
     every_rounds
-        rounds of updates between two pushes.
+        rounds of updates between two pushes; off policy at least so many, for a push waits until the mean that answers the one
+        before has been adopted.
     waits
         True waits for the mean before it publishes weights (on-policy); False trains on and adopts the mean when it comes.
     """
@@ -120,6 +125,9 @@ class Learner(Role):
         self._snapshot_due = False
         self._pushed = Stamp()
         self._trained_since_push = 0
+        self._rounds_since_push = 0
+        self._owed = False
+        """Whether no mean has come yet that has our latest push in it."""
         self._mean: Sequence[Stamp] | None = None
         """A mean that lies in the inbox, to be adopted."""
         self._awaits_mean = False
@@ -271,7 +279,8 @@ class Learner(Role):
             case WorkDone(result=Adopted()):
                 self.version += 1
                 self.adopted += 1
-                return self._publish()
+                self._owed = False
+                return [*self._push_if_due(), *self._publish()]
         return []
 
     @property
@@ -311,21 +320,27 @@ class Learner(Role):
         self._under_way = ()
         if self._training:
             self.rounds += 1
+            self._rounds_since_push += 1
             self._trained_since_push += self.balance.round_samples
             self.balance.end_round(done.rows, took_ns, withheld=len(self.idle) - len(done.chunks))
         if not done.optimizer_steps:
             return []
         self.optimizer_steps += done.optimizer_steps
         self.version += done.optimizer_steps
-        effects: list[Effect] = []
-        m = self.membership
-        if m is not None and self.rounds % m.every_rounds == 0:
-            self._pushed = Stamp(self._pushed.number + 1, self._trained_since_push, self.steps)
-            self._trained_since_push, self._awaits_mean, self._mean = 0, m.waits, None
-            stamps = [self._pushed if g == m.group else Stamp() for g in range(m.groups)]
-            effects.append(PushModel(self._pushed.number, stamps))
+        effects = self._push_if_due()
         # Whoever waits comes first: actors get their weights before anything else is done.
         return effects if self._awaits_mean else [*effects, *self._publish()]
+
+    def _push_if_due(self) -> list[Effect]:
+        """Have the model averaged: not before the last push was answered, or answers would always come too late."""
+        m = self.membership
+        if m is None or self._owed or self._rounds_since_push < m.every_rounds:
+            return []
+        self._pushed = Stamp(self._pushed.number + 1, self._trained_since_push, self.steps)
+        self._trained_since_push = self._rounds_since_push = 0
+        self._owed, self._awaits_mean, self._mean = True, m.waits, None
+        stamps = [self._pushed if g == m.group else Stamp() for g in range(m.groups)]
+        return [PushModel(self._pushed.number, stamps, [ROOT])]
 
     def closing(self) -> list[Effect]:
         # However it ended: the last policy is handed out, and what is needed to go on is stored.

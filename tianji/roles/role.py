@@ -122,6 +122,7 @@ class PushModel:
 
     number: int
     stamps: Sequence[Stamp]
+    ports: Sequence[str]
 
 
 @dataclass(frozen=True)

@@ -43,6 +43,8 @@ class Root(Role):
 
     def __post_init__(self) -> None:
         self.latest = [Stamp()] * self.groups
+        self.answered = [0] * self.groups
+        """Of each group the number of the push that the last mean which it was sent has in it."""
         super().__post_init__()
 
     def table(self) -> tuple[Trigger, ...]:
@@ -67,7 +69,11 @@ class Root(Role):
                 self.stale = True
             case WorkDone(result=Averaged()):
                 self.published += 1
-                return [PushModel(self.published, self.averaged)]
+                # A mean answers a push: who has not pushed since the last one waits for none, and would pass it over.
+                asking = [g for g, stamp in enumerate(self.averaged) if stamp.number > self.answered[g]]
+                for g in asking:
+                    self.answered[g] = self.averaged[g].number
+                return [PushModel(self.published, self.averaged, [str(g) for g in asking])]
         return []
 
     def waiting_for(self) -> Waiting:

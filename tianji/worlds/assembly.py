@@ -20,7 +20,7 @@ from tianji.envs import EnvDescription
 from tianji.messages import LIFE
 from tianji.roles.actor import Actor
 from tianji.roles.buffer import Buffer
-from tianji.roles.learner import Learner, Membership
+from tianji.roles.learner import ROOT, Learner, Membership
 from tianji.roles.root import Root
 from tianji.run_folder import read_state, read_values, state_path
 from tianji.staleness import StalenessLedger
@@ -125,8 +125,9 @@ class Assembler:
         size = model_size(config, self.describe)
         worker = Averager(self.parameters, config.groups, self.clock)
         inlets = {str(g): self.network.weights_inlet(addresses[names.model(g)], size) for g in range(config.groups)}
+        outlets = {str(g): self._publisher(names.mean(g)) for g in range(config.groups)}
         role = Root(spec.name, groups=config.groups, waits=config.on_policy)
-        return self._host(role, worker, models=Models(worker, inlets, self._publisher(names.MEAN)))
+        return self._host(role, worker, models=Models(worker, inlets, outlets))
 
     def _learner(self, spec: RoleSpec, past: Past) -> Host:
         config, g, port = self.config, spec.group, self.topology.learner_port
@@ -143,8 +144,8 @@ class Assembler:
         models = None
         if has_root(config):
             size = model_size(config, self.describe)
-            mean = self.network.weights_inlet(self.topology.addresses[names.MEAN], size)
-            models = Models(worker, {"root": mean}, self._publisher(names.model(g)))
+            mean = self.network.weights_inlet(self.topology.addresses[names.mean(g)], size)
+            models = Models(worker, {ROOT: mean}, {ROOT: self._publisher(names.model(g))})
         weights_out = self._publisher(names.weights(g))
         return self._host(role, worker, inlets={port: inlet}, weights_out=weights_out, models=models)
 

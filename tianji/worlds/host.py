@@ -55,7 +55,7 @@ class Models:
 
     worker: ModelWorker
     inlets: dict[str, WeightsInlet]
-    outlet: WeightsOutlet
+    outlets: dict[str, WeightsOutlet]
 
 
 @dataclass
@@ -75,6 +75,8 @@ class Host:
     weights_out: WeightsOutlet | None = None
     models: Models | None = None
     trace: Trace | None = None
+    address: str | None = None
+    """Of this node, where there are several."""
 
     def __post_init__(self) -> None:
         self.account = self.worker.account
@@ -97,7 +99,7 @@ class Host:
         """Everything that a poller should watch."""
         ends: list[Endpoint] = [*self.inlets.values(), *self.outlets.values()]
         ends += [end for end in (self.weights_in, self.weights_out) if end is not None]
-        return ends if self.models is None else [*ends, *self.models.inlets.values(), self.models.outlet]
+        return ends if self.models is None else [*ends, *self.models.inlets.values(), *self.models.outlets.values()]
 
     @property
     def ended(self) -> bool:
@@ -163,7 +165,8 @@ class Host:
                 # of them first: whoever was waiting for credit goes on with the weights that came with it.
                 events.insert(0, WeightsArrived(version))
         if self.models is not None:
-            self.models.outlet.serve()
+            for model_out in self.models.outlets.values():
+                model_out.serve()
             for port, source in self.models.inlets.items():
                 if source.latest(self.models.worker.inbox(port)) is not None:
                     events.append(ModelArrived(port, self.models.worker.stamps(port)))
@@ -215,10 +218,12 @@ class Host:
                 start = self.clock()
                 self.weights_out.publish(version, self.worker.weights())
                 self.account.busy_ns["send"] += self.clock() - start
-            case PushModel(number=number, stamps=stamps):
+            case PushModel(number=number, stamps=stamps, ports=ports):
                 assert self.models is not None
                 start = self.clock()
-                self.models.outlet.publish(number, self.models.worker.push(stamps))
+                model = self.models.worker.push(stamps)
+                for port in ports:
+                    self.models.outlets[port].publish(number, model)
                 self.account.busy_ns["send"] += self.clock() - start
             case TakeSnapshot(version=version, steps=steps):
                 flat = np.ascontiguousarray(self.worker.weights(), "<f4").tobytes()
@@ -234,7 +239,14 @@ class Host:
                 self.tell(Done(reason))
             case End():
                 self.tell_kept()
-                self.tell(self.account.report(self.role.name, self.role.counters(), self.role.histograms()))
+                self.tell(self.account.report(self.role.name, self._counters(), self.role.histograms()))
+
+    def _counters(self) -> dict[str, float]:
+        """The role's own, and what its edges carried to other nodes and from them; each edge is counted at one end."""
+        if self.address is None:
+            return dict(self.role.counters())
+        beyond = (end for end in self.endpoints if end.uri.startswith("tcp://") and _host(end.uri) != self.address)
+        return {**self.role.counters(), "payload_bytes_sent": float(sum(end.payload_bytes for end in beyond))}
 
     def tell_kept(self) -> None:
         """Tell of the episodes that ended: now and then, and before this process sleeps; never before a chunk is on its way."""
@@ -244,3 +256,8 @@ class Host:
 
     def close(self) -> None:
         self.worker.close()
+
+
+def _host(uri: str) -> str:
+    """The host of an address of tcp."""
+    return uri.removeprefix("tcp://").rpartition(":")[0]

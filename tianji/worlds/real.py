@@ -40,6 +40,8 @@ class Assignment(Struct, frozen=True):
     store: Store | None = None
     keys: tuple[str, str] | None = None
     """Public and secret, of a run that crosses hosts."""
+    address: str | None = None
+    """Of the node that it is on, where there are several."""
 
 
 class LocalAssignment(Struct, frozen=True):
@@ -98,6 +100,7 @@ def run(assignment: Assignment, network: Network, control: Control) -> None:
         tell(Bound(spec.name, PROTOCOL, assembler.bind(spec)))
         assembler.wire(_wiring(control))
     host = assembler.build(spec, assignment.past)
+    host.address = assignment.address
     if spec.kind == "learner" and (torch := sys.modules.get("torch")) is not None:
         torch.set_num_threads(learner_threads(assignment.config, len(os.sched_getaffinity(0))))
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -11,7 +12,7 @@ from tianji.algorithms import dqn, networks
 from tianji.algorithms.networks import Vector
 from tianji.atari import is_atari
 from tianji.config import TrainConfig
-from tianji.envs import Ended, EnvDescription, Environments, Stacks
+from tianji.envs import Ended, EnvDescription, Stacks, together
 from tianji.layout import ChunkLayout
 from tianji.messages import Episode
 from tianji.roles.actor import Rollout, RolloutDone
@@ -60,7 +61,11 @@ class Sampler:
         past = [life, steps] if life or steps else []
         seeds = [np.random.SeedSequence([config.seed, number, *past]).generate_state(2) for number in numbers]
         self._noise = [np.random.default_rng(action_seed) for _, action_seed in seeds]
-        self._envs = Environments(config.env, config.envs_per_actor, config.atari)
+        simulator = config.simulator
+        if simulator is not None and config.world == "lockstep":
+            # There, time is a count of events, and actors take turns: nobody waits for a simulator.
+            simulator = msgspec.structs.replace(simulator, step_seconds=0.0, reset_seconds=0.0)
+        self._envs = together(config.env, numbers, config.atari, simulator)
         self._stacks = Stacks(self._envs.reset([int(env_seed) for env_seed, _ in seeds]), describe.stack)
         self._whole_games = is_atari(config.env)
 
@@ -81,7 +86,8 @@ class Sampler:
             observation[0] = stacks.seen
         for name in ("terminated", "truncated"):
             views[name].fill(False)
-        ragged = env_ns = infer_ns = timed = begun = decided = 0
+        ragged = env_ns = infer_ns = timed = begun = decided = waited = 0
+        waited_before = self._envs.waited_ns
         score, encode, explore, step = self.network.scores, self._describe.encode, self._explore, self._envs.step
         blocks, clock, steps, seen = self._blocks, self._clock, self.steps, stacks.seen
         for t, (latest, taken, got, drawn) in enumerate(zip(observation[history + 1 :], actions, reward, noise, strict=True)):
@@ -91,11 +97,11 @@ class Sampler:
                 begun = clock()
             action = explore(score(blocks, encode(seen)), drawn, steps, views, t)
             if timing:
-                decided = clock()
+                decided, waited = clock(), self._envs.waited_ns
                 infer_ns += decided - begun
             ended = step(action, latest, got)
             if timing:
-                env_ns += clock() - decided
+                env_ns += clock() - decided - (self._envs.waited_ns - waited)
                 timed += 1
             taken[:] = action
             steps += b
@@ -120,6 +126,8 @@ class Sampler:
         stacks.keep()
         self.account.busy_ns["infer"] += infer_ns * t_max // timed
         self.account.busy_ns["env"] += env_ns * t_max // timed
+        if self._envs.waited_ns:
+            self.account.wait_ns["simulator"] += self._envs.waited_ns - waited_before
         return RolloutDone(argument.slot, t_max * b, ragged, self._layout.size_bytes(ragged))
 
     def _tell(self, ended: Sequence[Ended], at_ns: int) -> None:

@@ -14,8 +14,10 @@ def arrived(group, number, samples=10, groups=2):
 def test_off_policy_every_arrival_is_averaged_with_the_latest_of_the_others():
     root = Root("root", groups=2, waits=False)
     assert root.handle(arrived(1, 1)) == [Work(Average([1], [10]))]
-    assert root.handle(WorkDone(Averaged())) == [PushModel(1, (Stamp(), Stamp(1, 10, 10)))]
+    assert root.handle(WorkDone(Averaged())) == [PushModel(1, (Stamp(), Stamp(1, 10, 10)), ["1"])]
     assert root.handle(arrived(0, 1, samples=30)) == [Work(Average([0, 1], [30, 10]))]
+    # The other group's push has been answered.
+    assert root.handle(WorkDone(Averaged())) == [PushModel(2, (Stamp(1, 30, 10), Stamp(1, 10, 10)), ["0"])]
 
 
 def test_a_fast_group_counts_once_and_what_comes_meanwhile_is_for_the_next_mean():
@@ -24,7 +26,7 @@ def test_a_fast_group_counts_once_and_what_comes_meanwhile_is_for_the_next_mean(
     for number in (2, 3, 4):
         assert root.handle(arrived(1, number, samples=20)) == [], "it is averaging"
     effects = root.handle(WorkDone(Averaged()))
-    assert effects == [PushModel(1, (Stamp(1, 10, 10), Stamp(1, 10, 10))), Work(Average([0, 1], [10, 20]))]
+    assert effects == [PushModel(1, (Stamp(1, 10, 10), Stamp(1, 10, 10)), ["0", "1"]), Work(Average([0, 1], [10, 20]))]
 
 
 def test_on_policy_it_waits_for_the_same_push_of_all():

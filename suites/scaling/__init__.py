@@ -1,0 +1,1 @@
+"""How does throughput, and the time to a return, change with the number of nodes?"""

@@ -1,0 +1,232 @@
+"""The process of one cell: `python -m suites.scaling.host DIRECTORY PARENT` makes the nodes, and is the meter.
+
+It checks by measurement that the nodes are what was asked for, starts the system under test on them, lets their budgets hold
+from its first environment step on, and looks twice a second at what each node has used. The system's own record, and the
+meter's, are left as one `events.jsonl`. Exit status 0: measured; 1: failed, and the last lines of the output say why.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+import traceback
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from baselines import system as systems
+from baselines.system import Task
+from baselines.workload import Workload
+from suites import bundle
+from suites.bundle import Counter, FirstStep, Process, Progress
+from suites.testbed.base import Name, Shape, Testbed
+from suites.testbed.registry import open_testbed
+from tianji.cli import DONE, FAILED, INTERRUPTED
+from tianji.launch.node import Cluster, Node
+from tianji.launch.process import die_with_parent, name_process
+
+TASK, EVENTS, METER = "task.json", "events.jsonl", "meter.jsonl"
+INTERVAL_S = 0.5
+"""Between two looks at what nodes have used."""
+START_LIMIT_S = 150.0
+"""From the start of the system to its first environment step."""
+APART_S = 8.0
+"""By which the first of several copies may begin before the last."""
+END_LIMIT_S = 40.0
+"""Beyond the budget of seconds."""
+
+
+class CellTask(Struct, frozen=True, kw_only=True):
+    """One cell."""
+
+    system: str
+    workload: Workload
+    """Of all nodes together; of one of them where there are copies."""
+    seed: int
+    cores: tuple[int, ...]
+    testbed: Name
+    shape: Shape
+    copies: bool
+    """Whether every node has a run of its own, which knows nothing of the others."""
+
+
+class SystemFailed(Exception):
+    """The system under test ended with a failure, or did not come to its first step in time."""
+
+
+class Driver:
+    """The host process of a system under test, and the record that it leaves.
+
+    Parameters
+    ----------
+    place
+        where it runs.
+    """
+
+    def __init__(self, task: Task, directory: Path, place: Node) -> None:
+        self.directory = directory
+        directory.mkdir(exist_ok=True)
+        (directory / TASK).write_bytes(msgspec.json.encode(task))
+        self.started, told = os.pipe()
+        """Readable when the first environment step has been made."""
+        command = [*systems.get(task.system).interpreter(), "-m", "baselines.host", str(directory), str(os.getpid()), str(told)]
+        try:
+            self.process = place.popen(command, stdin=subprocess.DEVNULL, pass_fds=(told,))
+        finally:
+            os.close(told)
+        self.ended = os.pidfd_open(self.process.pid)
+
+    @property
+    def events(self) -> Path:
+        """Its record."""
+        return self.directory / EVENTS
+
+    def close(self) -> None:
+        """End it, if it has not ended."""
+        if self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.process.wait(END_LIMIT_S)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+        os.close(self.started)
+        os.close(self.ended)
+
+
+def measure(task: CellTask, directory: Path) -> None:
+    """Measure a cell."""
+    with bundle.EventLog(directory / METER) as log:
+        log.phase("testbed")
+        with open_testbed(task.testbed, task.shape) as testbed:
+            if systems.get(task.system).needs_ray:
+                testbed.start_ray()
+            log.phase("check")
+            for found in testbed.check():
+                log.write(found)
+            # The check sends too: what nodes have used by now is not the system's.
+            for used in testbed.usage():
+                log.write(used)
+            log.phase("setup")
+            with ExitStack() as stack:
+                drivers = []
+                for driver_task, folder, place in tasks(task, directory, testbed):
+                    drivers.append(Driver(driver_task, folder, place))
+                    stack.callback(drivers[-1].close)
+                watch(task, testbed, drivers, log)
+    collect(directory, [driver.events for driver in drivers], copies=task.copies)
+
+
+def tasks(task: CellTask, directory: Path, testbed: Testbed) -> list[tuple[Task, Path, Node]]:
+    """What each host process is told, where its record goes, and where it runs."""
+    cluster, on_first = testbed.cluster, systems.get(task.system).on_first_node
+    if not task.copies:
+        place = cluster.nodes[0] if on_first else testbed.home
+        return [(Task(task.system, task.workload, task.seed, task.cores, cluster), directory, place)]
+    # They do not begin together: what counts is the time in which all of them run.
+    longer = msgspec.structs.replace(task.workload, budget_seconds=task.workload.budget_seconds + APART_S)
+    return [
+        (
+            # Seeds far apart: no copy plays what another one plays.
+            Task(task.system, longer, task.seed + 1000 * number, task.cores, Cluster((node,), cluster.home)),
+            directory / f"copy-{number}",
+            node if on_first else testbed.home,
+        )
+        for number, node in enumerate(cluster.nodes)
+    ]
+
+
+def watch(task: CellTask, testbed: Testbed, drivers: Sequence[Driver], log: bundle.EventLog) -> None:
+    """Follow the system to its end.
+
+    Raises
+    ------
+    SystemFailed
+        when it fails, or takes too long.
+    """
+    poll = select.poll()
+    waiting, running = {driver.started: driver for driver in drivers}, {driver.ended: driver for driver in drivers}
+    for descriptor in (*waiting, *running):
+        poll.register(descriptor, select.POLLIN | select.POLLHUP)
+    deadline, limited = time.monotonic() + START_LIMIT_S, False
+    while running:
+        for descriptor, _ in poll.poll(INTERVAL_S * 1000):
+            if descriptor in waiting:
+                poll.unregister(descriptor)
+                del waiting[descriptor]
+            else:
+                poll.unregister(descriptor)
+                ended = running.pop(descriptor)
+                if ended.process.wait() != DONE:
+                    raise SystemFailed(f"the host process of {task.system} ended with exit status {ended.process.returncode}")
+        if not waiting and not limited:
+            testbed.limit()
+            limited = True
+            deadline = time.monotonic() + task.workload.budget_seconds + (APART_S if task.copies else 0) + END_LIMIT_S
+        if limited:
+            for used in testbed.usage():
+                log.write(used)
+        if time.monotonic() > deadline:
+            raise SystemFailed(f"{task.system} {'had not ended' if limited else 'made no step'} in its time")
+
+
+def collect(directory: Path, records: Sequence[Path], *, copies: bool) -> None:
+    """Make one record of what the system and the meter wrote.
+
+    Of copies what they count is kept, by copy; they have begun when the last of them has.
+    """
+    meter = (directory / METER).read_bytes()
+    if not copies:
+        with (directory / EVENTS).open("ab") as file:
+            file.write(meter)
+    else:
+        kept: list[bundle.AnyEvent] = []
+        firsts = []
+        for number, record in enumerate(records):
+            for event in bundle.read_events(record):
+                match event:
+                    case FirstStep():
+                        firsts.append(event)
+                    case Progress() | Process() | Counter():
+                        kept.append(msgspec.structs.replace(event, role=f"copy {number} {event.role}".rstrip()))
+                    case _:
+                        continue
+        kept += [max(firsts, key=lambda first: first.ns)] if len(firsts) == len(records) else []
+        with (directory / EVENTS).open("wb") as file:
+            file.writelines(bundle.encode_event(event) + b"\n" for event in kept)
+            file.write(meter)
+    (directory / METER).unlink()
+
+
+def main(directory: Path, parent: int) -> int:
+    """Measure the task of a directory."""
+    die_with_parent(parent)
+    # The runner decides what an interrupt means; we hear of it by SIGTERM.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    task = msgspec.json.decode((directory / TASK).read_bytes(), type=CellTask)
+    os.sched_setaffinity(0, task.cores)
+    name_process("tj-meter")
+    try:
+        measure(task, directory)
+        return DONE
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except SystemFailed as error:  # It has said itself what went wrong.
+        print(error, file=sys.stderr)
+        return FAILED
+    except Exception as error:  # Any failure is this cell's result.
+        traceback.print_exc()
+        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        return FAILED
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1]), int(sys.argv[2])))

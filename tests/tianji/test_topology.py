@@ -1,0 +1,60 @@
+"""Where roles are, and where their edges are."""
+
+from collections import Counter
+
+import pytest
+
+from tianji.config import TrainConfig
+from tianji.topology import addresses, lay_out, place
+
+
+def roles_of(**settings):
+    return lay_out(TrainConfig(env="CartPole-v1", **settings))
+
+
+@pytest.mark.parametrize("nodes", [1, 2, 3, 4, 6, 8])
+def test_a_group_a_node(nodes):
+    where = place(roles_of(groups=nodes, actors=2), nodes)
+    assert where["learner g0"] == 0
+    for group in range(nodes):
+        members = {f"learner g{group}", f"buffer g{group}", f"actor g{group}.a0", f"actor g{group}.a1"}
+        assert {where[name] for name in members} == {group}
+    assert where.get("root", 0) == 0
+
+
+@pytest.mark.parametrize(("actors", "nodes"), [(8, 8), (8, 4), (6, 3), (5, 2), (3, 3)])
+def test_one_group_has_its_learner_on_the_first_node_and_actors_on_all(actors, nodes):
+    where = place(roles_of(actors=actors), nodes)
+    assert where["learner g0"] == where["buffer g0"] == 0
+    on = Counter(node for name, node in where.items() if name.startswith("actor"))
+    assert set(on) == set(range(nodes))
+    assert max(on.values()) - min(on.values()) <= 1
+
+
+def test_groups_share_nodes_or_have_several():
+    shared = place(roles_of(groups=4, actors=1), 2)
+    assert [shared[f"learner g{g}"] for g in range(4)] == [0, 0, 1, 1]
+    several = place(roles_of(groups=2, actors=2), 4)
+    assert [several[f"learner g{g}"] for g in range(2)] == [0, 2]
+    assert [several[f"actor g{g}.a{a}"] for g in range(2) for a in range(2)] == [0, 1, 2, 3]
+
+
+def test_edges_are_in_memory_on_a_node_and_at_ports_between_nodes():
+    roles = roles_of(groups=2, actors=1)
+    where = place(roles, 2)
+    found = addresses(roles, where, {0: "/f0", 1: "/f1"}, {0: "10.0.0.1", 1: "10.0.0.2"})
+    assert found == {
+        "batches0": "shm:///f0/batches0",
+        "chunks0": "shm:///f0/chunks0",
+        "weights0": "shm:///f0/weights0",
+        "batches1": "shm:///f1/batches1",
+        "chunks1": "shm:///f1/chunks1",
+        "weights1": "shm:///f1/weights1",
+        # The Root comes to learners for their models, and learners to the Root for the mean: each is where who is come to is.
+        "model0": "shm:///f0/model0",
+        "model1": "tcp://10.0.0.2:0",
+        "mean0": "shm:///f0/mean0",
+        "mean1": "tcp://10.0.0.1:0",
+    }
+    with_actors_apart = addresses(roles_of(actors=2), place(roles_of(actors=2), 2), {0: "/f"}, {0: "10.0.0.1"}, "ipc")
+    assert with_actors_apart == {"batches0": "ipc:///f/batches0", "chunks0": "tcp://10.0.0.1:0", "weights0": "tcp://10.0.0.1:0"}
