@@ -20,7 +20,7 @@ from suites.plan import Plan
 from suites.scaling.run import Scaling
 from suites.staleness.run import Staleness
 from suites.suite import Request, Suite
-from suites.testbed import netns
+from suites.testbed import netns, registry
 from suites.transmission.run import Transmission
 
 SUITES: dict[str, Suite] = {suite.name: suite for suite in (Convergence(), Scaling(), Staleness(), Transmission())}
@@ -156,6 +156,7 @@ def doctor() -> int:
         for system, (_, why) in suite.systems().items():
             print(f"{name}: {system}: {why or 'can run'}")
     print(f"emulated hosts: {netns.unavailable() or 'can be made'}")
+    print(f"emulated nodes with budgets: {registry.unavailable('netns') or 'can be made'}")
     if found["load_1min_at_start"] > 0.5 * found["cpu_usable"]:
         print(f"warning: other work loads this machine ({found['load_1min_at_start']} over one minute); results will be noisy")
     if found["cpu_usable"] < 2:

@@ -211,7 +211,9 @@ class ControlGroups:
 
     def __enter__(self) -> ControlGroups:
         for folder in leftovers(self.hierarchy):
-            self.hierarchy.remove(folder)
+            # Not there any longer: another start is at it too.
+            with suppress(FileNotFoundError):
+                self.hierarchy.remove(folder)
         try:
             for tree in self.hierarchy.trees:
                 (tree / self._folder).mkdir()

@@ -52,15 +52,16 @@ def run(code, prefix=()):
     return done.stdout.split()
 
 
-def namespaces():
-    """Network namespaces that some process is in."""
+def namespaces(process="[0-9]*"):
+    """Network namespaces that a process, or any, is in or has open."""
     found = set()
-    for link in Path("/proc").glob("[0-9]*/ns/net"):
-        try:
-            found.add(link.readlink())
-        except OSError:
-            continue
-    return found
+    for kept in ("ns/net", "fd/*"):
+        for link in Path("/proc").glob(f"{process}/{kept}"):
+            try:
+                found.add(str(link.readlink()))
+            except OSError:
+                continue
+    return {name for name in found if name.startswith("net:")}
 
 
 @needs_rights
@@ -75,8 +76,7 @@ def test_a_link_carries_its_rate_and_no_more():
 
 @needs_rights
 def test_hosts_have_a_network_of_their_own_and_leave_none():
-    before = namespaces()
-    own, inside, after = run(
+    own, inside, *made, after = run(
         """
 names = lambda: ",".join(sorted(name for _, name in socket.if_nameindex()))
 print(names())
@@ -92,24 +92,27 @@ with netns.pair() as (first, second):
             raise AssertionError("one host reaches another's loopback")
         first.enter()
         socket.create_connection(server.getsockname(), 1).close()
+    for node in (first, second):
+        print(os.readlink(node.namespace))
 print(names())
 """
     )
     assert inside == "eth0,lo"
     assert own == after
-    assert namespaces() == before
+    assert len(set(made)) == 2
+    assert not namespaces() & set(made)
 
 
 @needs_rights
 def test_a_killed_process_takes_its_hosts_with_it():
-    before = namespaces()
     code = "import signal\nwith netns.pair():\n print(flush=True)\n signal.pause()"
     with subprocess.Popen([sys.executable, "-c", TRAFFIC + code], stdout=subprocess.PIPE) as process:
         process.stdout.readline()
-        assert namespaces() - before
+        made = namespaces(process.pid) - namespaces("self")
+        assert len(made) == 2
         process.kill()
         process.wait(20)
-    assert namespaces() == before
+    assert not namespaces() & made
 
 
 as_root = pytest.mark.skipif(
