@@ -1,0 +1,1 @@
+"""How throughput and time to a return grow with the number of nodes, one to eight."""
