@@ -110,9 +110,9 @@ def fit(nodes: ArrayLike, throughput: ArrayLike, weights: ArrayLike | None = Non
 def law(blocks: ArrayLike, nodes: ArrayLike, throughput: ArrayLike, resamples: int = RESAMPLES, seed: int = SEED) -> Law:
     """Fit with 95 % intervals: whole blocks are resampled, since what disturbs one run of a block disturbs the others.
 
-    With few blocks a percentile interval is too short. It is taken at the wider levels of T. C. Hesterberg, "What Teachers Should
-    Know About the Bootstrap", The American Statistician 69 (2015), section 5.3.2: those at which a normal distribution has
-    the quantiles that Student's t has, for the variance that n values give instead of n - 1.
+    With few blocks a percentile interval is too short. It is taken at the wider levels of T. C. Hesterberg, "What Teachers
+    Should Know About the Bootstrap", The American Statistician 69 (2015): those at which a normal distribution has the
+    quantiles that Student's t has, for the variance that n values give instead of n - 1.
 
     Parameters
     ----------
