@@ -75,10 +75,8 @@ def show(data: dataset.Dataset, made: dict[str, pd.DataFrame]) -> None:
     failed = [b.manifest for b in data.bundles if b.manifest.status != "completed"]
     for m in failed:
         console.print(f"failed: {m.workload}, block {m.block}, {m.system}: {(m.error or '').splitlines()[-1]}", markup=False)
-    for b, reason in data.unusable:
-        console.print(
-            f"not counted: {b.manifest.workload}, block {b.manifest.block}, {b.manifest.system}: {reason}", markup=False
-        )
+    for m, reason in ((b.manifest, reason) for b, reason in data.unusable):
+        console.print(f"not counted: {m.workload}, block {m.block}, {m.system}: {reason}", markup=False)
     for workload, description in sorted(data.balanced.items()):
         for line in staleness.findings(data, workload):
             console.print(f"{description['title']}: {line}", markup=False, soft_wrap=True)
@@ -87,7 +85,7 @@ def show(data: dataset.Dataset, made: dict[str, pd.DataFrame]) -> None:
             console.print(f"{description['title']}: {line}", markup=False, soft_wrap=True)
     for setting in settings(data):
         scaled = Scaled(data, setting)
-        for line in scaling.findings(scaled):
+        for line in scaling.against_others(scaled):
             console.print(f"{scaling.title(scaled)}: {line}", markup=False, soft_wrap=True)
     for line in page.headlines(data):
         console.print(line, markup=False, soft_wrap=True)

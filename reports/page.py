@@ -156,7 +156,7 @@ def _traffic(data: Dataset, tables: dict[str, pd.DataFrame], out: Path, name: st
 
 
 def _scaling(scaled: Scaled, tables: dict[str, pd.DataFrame], out: Path) -> dict[str, Any]:
-    parts = _parts(tables, out, scaled.name, scaling.KINDS, scaling.TABLE_TEXTS, scaling.captions(scaled))
+    parts = _parts(tables, out, scaled.name, scaling.PARTS, scaling.TABLE_TEXTS, scaling.captions(scaled))
     return {
         "title": scaling.title(scaled),
         "text": scaling.text(scaled),

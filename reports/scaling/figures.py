@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, NullFormatter, NullLocator
+from matplotlib.ticker import FuncFormatter, NullLocator
 
 from reports.dataset import Dataset
 from reports.scaling.lookup import Scaled, settings
@@ -31,8 +31,13 @@ LOOKS: dict[str, tuple[str, str, str]] = {
 }
 """Colour, line and marker of each system: told apart in grey by the latter two. Copies, which are ceilings, have no marker."""
 OTHER = ("#57534e", "-", "x")
+MEGA = 1e6
 APART = 0.06
 """Nodes by which systems stand apart, so that no interval hides another."""
+SPREAD = 0.22
+"""Nodes over which single runs of a system stand side by side."""
+TICKS = (1, 1.5, 2, 3, 5, 7)
+"""Of each decade of an axis of seconds."""
 VISIBLE = 0.05
 """Share of a link from which on its rate is drawn: below, a line of it would press all others to the ground."""
 
@@ -66,9 +71,7 @@ def _apart(scaled: Scaled, label: str) -> float:
     return APART * (drawn.index(label) - (len(drawn) - 1) / 2) if label in drawn else 0.0
 
 
-def _draw(
-    axis: Axes, scaled: Scaled, label: str, rows: Sequence[dict[str, Any]], scale: float = 1.0, joined: bool = True
-) -> None:
+def _draw(axis: Axes, scaled: Scaled, label: str, rows: Sequence[dict[str, Any]], scale: float = 1.0) -> None:
     if not rows:
         return
     colour, line, marker = look(label)
@@ -93,8 +96,8 @@ def _draw(
             [row["ci_low"] * scale for _, row in bounded],
             [row["ci_high"] * scale for _, row in bounded],
             color=colour,
-            linewidth=2.5,
-            alpha=0.4,
+            linewidth=2.2,
+            alpha=0.5,
         )
 
 
@@ -158,27 +161,26 @@ def _law(axis: Axes, scaled: Scaled, label: str) -> None:
 
 
 def efficiency(scaled: Scaled) -> Figure:
-    """Speed-up over the number of nodes, and throughput over that of as many copies."""
-    figure: Figure
-    figure, axes = plt.subplots(1, 2, figsize=(9.2, 3.8), sharey=True, layout="constrained")
+    """Speed-up over the number of nodes, and throughput over that of as many copies, where either was measured."""
     shares = {
         label: [row for n in scaled.nodes if (row := scaled.share(label, n))]
         for label in scaled.systems
         if copies_of(label, scaled.labels)
     }
-    for label in scaled.systems:
-        _draw(axes[0], scaled, label, scaled.line(label, "unique_consumption_efficiency_ratio", SELF), 100)
-        _draw(axes[1], scaled, label, shares.get(label, []), 100)
-    titles = (f"Of its own on one node, times nodes (n = {scaled.blocks})", "Of as many copies that do not communicate")
-    for axis, title in zip(axes, titles, strict=True):
+    own = {label: scaled.line(label, "unique_consumption_efficiency_ratio", SELF) for label in scaled.systems}
+    panels = [("Of its own on one node, times nodes", own), ("Of as many copies that do not communicate", shares)]
+    panels = [(title, lines) for title, lines in panels if any(lines.values())]
+    figure: Figure
+    figure, axes = plt.subplots(1, len(panels), figsize=(9.2, 3.8), sharey=True, layout="constrained", squeeze=False)
+    for axis, (title, lines) in zip(axes[0], panels, strict=True):
+        for label, rows in lines.items():
+            _draw(axis, scaled, label, rows, 100)
         axis.axhline(100, color="#111", linewidth=0.8, linestyle=(0, (4, 3)))
         _node_axis(axis, scaled)
-        axis.set_title(title, loc="left")
-        if not axis.get_legend_handles_labels()[0]:
-            axis.annotate("not measured", (0.5, 0.5), xycoords="axes fraction", ha="center", color="#57534e")
-    axes[0].set_ylim(0, max(112, axes[0].get_ylim()[1]))
-    axes[0].set_ylabel("unique consumption, %")
-    _legend(figure, *axes)
+        axis.set_title(f"{title} (n = {scaled.blocks})" if axis is axes[0][0] else title, loc="left")
+    axes[0][0].set_ylim(0, max(112, axes[0][0].get_ylim()[1]))
+    axes[0][0].set_ylabel("unique consumption, %")
+    _legend(figure, *axes[0])
     return figure
 
 
@@ -196,12 +198,13 @@ def convergence(scaled: Scaled) -> Figure:
         axis.set_yscale("log")
         axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         _node_axis(axis, scaled)
-        axis.set_title(f"{kind.capitalize()} return reaches {thresholds[kind]:g}", loc="left")
+        counted = f" (n = {scaled.blocks})" if axis is axes[0] else ""
+        axis.set_title(f"{kind.capitalize()} return reaches {thresholds[kind]:g}{counted}", loc="left")
     low, high = axes[0].get_ylim()
-    ticks = [tick for tick in (0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000) if low <= tick <= high]
+    ticks = [tick for decade in (0.1, 1, 10, 100, 1000) for tick in decade * np.array(TICKS) if low <= tick <= high]
     if len(ticks) > 1:
         axes[0].set_yticks(ticks)
-        axes[0].yaxis.set_minor_formatter(NullFormatter())
+    axes[0].yaxis.set_minor_locator(NullLocator())
     axes[0].set_ylabel("seconds to the threshold (log scale)")
     axes[1].plot([], [], marker="^", markerfacecolor="none", color="#57534e", linestyle="", label="not reached until then")
     axes[1].plot([], [], marker=".", color="#57534e", linestyle="", label="one run")
@@ -210,16 +213,17 @@ def convergence(scaled: Scaled) -> Figure:
 
 
 def _runs(axis: Axes, scaled: Scaled, label: str, runs: pd.DataFrame) -> None:
-    """Single runs, a little to the right of their mean."""
+    """Single runs, side by side around their mean."""
     colour = look(label)[0]
-    places = runs["nodes"] + _apart(scaled, label) + APART / 2
+    turn = runs.groupby("nodes").cumcount() / max(1, runs.groupby("nodes").size().max() - 1) if len(runs) > 1 else 0.5
+    places = runs["nodes"] + _apart(scaled, label) + SPREAD * (turn - 0.5)
     reached = runs["seconds"].notna()
     axis.plot(places[reached], runs["seconds"][reached], marker=".", markersize=3, color=colour, alpha=0.55, linestyle="")
     axis.plot(
         places[~reached],
         runs["measured_s"][~reached],
         marker="^",
-        markersize=6,
+        markersize=5,
         markerfacecolor="none",
         color=colour,
         linestyle="",
@@ -230,32 +234,39 @@ def _runs(axis: Axes, scaled: Scaled, label: str, runs: pd.DataFrame) -> None:
 def wire(scaled: Scaled) -> Figure:
     """Bytes on links: what a node sends in the mean, and the one direction of one link that carries most."""
     figure: Figure
-    figure, axes = plt.subplots(1, 2, figsize=(9.2, 3.8), layout="constrained")
+    figure, axes = plt.subplots(1, 2, figsize=(9.2, 3.8), sharey=True, layout="constrained")
     link = scaled.regime.get("link_bits_per_s")
-    parts = (("wire_sent_bytes_per_s", "Sent by a node, mean"), ("wire_busiest_bytes_per_s", "The link that carries most"))
+    parts = (
+        ("wire_sent_bytes_per_s", f"Sent by a node, mean (n = {scaled.blocks})"),
+        ("wire_busiest_bytes_per_s", "The link and direction that carries most"),
+    )
+    rows = [row for label in scaled.systems for metric, _ in parts for row in scaled.line(label, metric)]
+    small = max(row["value"] for row in rows) < MEGA
+    unit, scale = ("kB/s", 1e-3) if small else ("MB/s", 1 / MEGA)
     for axis, (metric, title) in zip(axes, parts, strict=True):
         for label in scaled.systems:
-            _draw(axis, scaled, label, scaled.line(label, metric), 1e-6)
-        axis.set_ylim(bottom=0)
+            _draw(axis, scaled, label, scaled.line(label, metric), scale)
         _node_axis(axis, scaled)
-        axis.set_ylabel("on the wire, MB/s")
         axis.set_title(title, loc="left")
-        if link is not None:
-            _link(axis, link / 8e6)
+    axes[0].set_ylim(bottom=0)
+    axes[0].set_ylabel(f"on the wire, {unit}")
+    if link is not None:
+        _link(axes, link / 8 * scale, f"rate of a link: {link / 8 / MEGA:,.3g} MB/s")
     _legend(figure, *axes)
     return figure
 
 
-def _link(axis: Axes, rate: float) -> None:
+def _link(axes: Sequence[Axes], rate: float, text: str) -> None:
     """A line at a link's rate, or a word where that is far above everything."""
-    text = f"rate of a link: {rate:,.3g} MB/s"
-    top = axis.get_ylim()[1]
+    top = axes[0].get_ylim()[1]
     if top < VISIBLE * rate:
-        axis.annotate(f"{text}, above the figure", (0.02, 0.94), xycoords="axes fraction", fontsize=8, color="#57534e")
+        axes[0].annotate(f"{text}, above the figure", (0.02, 0.94), xycoords="axes fraction", fontsize=8, color="#57534e")
         return
-    axis.axhline(rate, color="#111", linewidth=0.8, linestyle=(0, (4, 3)))
-    axis.set_ylim(top=max(top, rate * 1.1))
-    axis.annotate(text, (0.02, rate), xycoords=("axes fraction", "data"), xytext=(0, 3), textcoords="offset points", fontsize=8)
+    axes[0].set_ylim(top=max(top, rate * 1.1))
+    for axis in axes:
+        axis.axhline(rate, color="#111", linewidth=0.8, linestyle=(0, (4, 3)))
+        corner = (0.02, rate)
+        axis.annotate(text, corner, xycoords=("axes fraction", "data"), xytext=(0, 3), textcoords="offset points", fontsize=8)
 
 
 def busy(scaled: Scaled) -> Figure:

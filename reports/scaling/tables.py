@@ -161,7 +161,9 @@ def traffic(scaled: Scaled) -> pd.DataFrame:
             )
         }
         if overhead or any(text != "-" for text in kilo.values()):
-            ratio = "nothing crosses" if overhead is None else _fine(overhead)
+            crossed = scaled.find(label, "socket_bytes_per_s", n)
+            nothing = "nothing crosses" if crossed and not crossed["value"] else "payload not counted"
+            ratio = nothing if overhead is None else _fine(overhead)
             lines.append({"Nodes": str(n), "System": scaled.title(label), **kilo, "Socket bytes / payload": ratio})
     return _filled(lines)
 

@@ -8,10 +8,11 @@ from reports.dataset import REFERENCE, Dataset
 from reports.scaling.lookup import PEER, REGIMES, Scaled, settings
 from reports.scaling.tables import times_as_fast
 from reports.tables import number, with_interval
+from suites.crossings import KINDS
 from suites.scaling.analysis import SUITE
 from suites.scaling.comparison import HEADLINE
 
-KINDS = (
+PARTS = (
     "speedup",
     "throughput",
     "efficiency",
@@ -125,8 +126,8 @@ def _daemons(scaled: Scaled) -> str:
 
 def headlines(data: Dataset) -> list[str]:
     """One sentence for each setting: what the most nodes make of TianJi's throughput."""
-    found = (_own(Scaled(data, setting)) for setting in settings(data))
-    return [line for line in found if line]
+    found = ((title(scaled), _own(scaled)) for setting in settings(data) for scaled in (Scaled(data, setting),))
+    return [f"{name}: {line}" for name, line in found if line]
 
 
 def _own(scaled: Scaled) -> str | None:
@@ -136,15 +137,24 @@ def _own(scaled: Scaled) -> str | None:
     share = scaled.share(REFERENCE, scaled.most)
     ceiling = f", {with_interval(share)} of {scaled.most} copies that do not communicate" if share else ""
     return (
-        f"{title(scaled)}: on {scaled.most} nodes {scaled.title(REFERENCE)} trains on {with_interval(speedup, 'x')} as many "
-        f"different samples a second as on one{ceiling} (n = {speedup['n']} blocks)."
+        f"On {scaled.most} nodes {scaled.title(REFERENCE)} trains on {with_interval(speedup, 'x')} as many different samples a "
+        f"second as on one{ceiling} ({_counted(speedup)})."
     )
 
 
+def _counted(row: dict[str, Any]) -> str:
+    return f"n = {row['n']} block{'s' * (row['n'] > 1)}"
+
+
 def findings(scaled: Scaled) -> list[str]:
-    """What the numbers say where there are most nodes: a sentence each of throughput, peers, time and traffic."""
-    most, lines = scaled.most, [line for line in (_own(scaled),) if line]
-    lines = [line.partition(": on ")[2].join(("On ", "")) for line in lines]
+    """What the numbers say where there are most nodes: TianJi's throughput, and what `against_others` says."""
+    own = _own(scaled)
+    return [*([own] if own else []), *against_others(scaled)]
+
+
+def against_others(scaled: Scaled) -> list[str]:
+    """A sentence each of peers' throughput, of time to the threshold and of traffic, where there are most nodes."""
+    most, lines = scaled.most, []
     if published := _published(scaled):
         lines.append(published)
     for label in scaled.systems:
@@ -152,21 +162,21 @@ def findings(scaled: Scaled) -> list[str]:
         if label not in (REFERENCE, PEER) and ratio:
             lines.append(
                 f"On {most} nodes {scaled.title(REFERENCE)}'s throughput is {with_interval(ratio, 'x')} that of "
-                f"{scaled.title(label)} (n = {ratio['n']} blocks)."
+                f"{scaled.title(label)} ({_counted(ratio)})."
             )
     for label in scaled.systems:
-        if label == REFERENCE:
-            continue
-        for kind in ("evaluated", "training"):
-            if (faster := times_as_fast(scaled, label, most, kind)) != "-":
-                lines.append(
-                    f"On {most} nodes {scaled.title(REFERENCE)} reaches the {kind} threshold {faster} as fast as "
-                    f"{scaled.title(label)}."
-                )
+        by_kind = {kind: times_as_fast(scaled, label, most, kind) for kind in reversed(KINDS)}
+        found = [f"the {kind} one {faster}" for kind, faster in by_kind.items() if faster != "-"]
+        if label != REFERENCE and found:
+            lines.append(
+                f"On {most} nodes {scaled.title(REFERENCE)} reaches the threshold as many times as fast as "
+                f"{scaled.title(label)}: "
+                f"{', '.join(found)}."
+            )
     if (overhead := scaled.find(REFERENCE, "socket_bytes_per_payload_byte", most)) is not None:
         lines.append(
             f"Bytes that {scaled.title(REFERENCE)} hands to sockets on {most} nodes are {overhead['value']:.4f} times the "
-            "payload."
+            f"payload ({_counted(overhead)})."
         )
     return lines
 
@@ -184,7 +194,7 @@ def _published(scaled: Scaled) -> str | None:
         f"The published speed-up on eight nodes can be read in two ways. Over its own throughput on one node, "
         f"{scaled.title(REFERENCE)}'s on {most} is {with_interval(own, 'x')}{second}; over {scaled.title(PEER)}'s on as "
         "many it is "
-        f"{with_interval(direct, 'x')}{ratio} (n = {direct['n']} blocks)."
+        f"{with_interval(direct, 'x')}{ratio} ({_counted(direct)})."
     )
 
 

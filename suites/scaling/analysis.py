@@ -204,8 +204,8 @@ class _Progress:
             within = sum(start <= event.ns <= self._end for event in events)
             if within < FEWEST_TOLD:
                 raise ValueError(
-                    f"{self._name}: {role} told {within} times how far it was in the steady window, which takes {FEWEST_TOLD}; "
-                    f"it begins {(start - self._first) / 1e9:.1f} s after the first step and ends after "
+                    f"{self._name}: {role} told how far it was {within}x in the steady window, where {FEWEST_TOLD}x is needed; "
+                    f"the window is from {(start - self._first) / 1e9:.1f} s after the first step to "
                     f"{(self._end - self._first) / 1e9:.1f} s"
                 )
         return start, self._end
