@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import nnls
-from scipy.stats import norm, t
+from scipy.special import ndtr, stdtrit
 
 from suites.statistics import MINIMUM_FOR_INTERVAL, SEED, Estimate
 
@@ -163,6 +163,6 @@ def law(blocks: ArrayLike, nodes: ArrayLike, throughput: ArrayLike, resamples: i
 def _interval(value: float, draws: Floats, n: int) -> Estimate:
     if not len(draws):
         return Estimate(value, None, None, n)
-    tail = 100 * float(norm.cdf(np.sqrt(n / (n - 1)) * t.ppf(0.025, n - 1)))
+    tail = 100 * float(ndtr(np.sqrt(n / (n - 1)) * stdtrit(n - 1, 0.025)))
     low, high = np.percentile(draws, [tail, 100 - tail])
     return Estimate(value, float(low), float(high), n)

@@ -200,13 +200,14 @@ class _Progress:
             when a process told too little in between.
         """
         start = self._first + int(max(WARM_UP_S, WARM_UP_SHARE * self.measured_s) * 1e9)
+        silent = min(self._told, key=lambda role: self._told[role][-1].ns)
         for role, events in self._told.items():
             within = sum(start <= event.ns <= self._end for event in events)
             if within < FEWEST_TOLD:
                 raise ValueError(
                     f"{self._name}: {role} told how far it was {within}x in the steady window, where {FEWEST_TOLD}x is needed; "
                     f"the window is from {(start - self._first) / 1e9:.1f} s after the first step to "
-                    f"{(self._end - self._first) / 1e9:.1f} s"
+                    f"{(self._end - self._first) / 1e9:.1f} s, when {silent} told for the last time"
                 )
         return start, self._end
 
