@@ -53,7 +53,8 @@ class Dataset:
     extents: dict[str, list[dict[str, Any]]]
     """Which sizes and numbers of explorers were asked for, by workload of that suite."""
     scaled: dict[Setting, dict[str, Any]]
-    """Settings of the scaling suite: `workload` and `regime`, and `environments` by number of nodes."""
+    """Settings of the scaling suite: `workload` and `regime`, `environments` by number of nodes, and what of the workload
+    `varies` with it."""
     unusable: list[tuple[Bundle, str]]
     """Completed bundles of that suite from which no throughput is to be had, and why."""
     bundles: list[Bundle]
@@ -183,9 +184,10 @@ def _settings(bundles: Iterable[Bundle]) -> dict[Setting, dict[str, Any]]:
     for b in sorted(bundles, key=lambda b: b.manifest.nodes):
         configuration = b.manifest.configuration
         workload = configuration["workload"]
-        first = {"workload": workload, "regime": configuration.get("regime", {}), "environments": {}}
+        first = {"workload": workload, "regime": configuration.get("regime", {}), "environments": {}, "varies": set()}
         setting = found.setdefault(scaling.setting_of(b), first)
         setting["environments"][b.manifest.nodes] = workload["environments"]
+        setting["varies"] |= {key for key in workload if workload[key] != setting["workload"].get(key)}
     return found
 
 

@@ -215,7 +215,8 @@ def convergence(scaled: Scaled) -> Figure:
 def _runs(axis: Axes, scaled: Scaled, label: str, runs: pd.DataFrame) -> None:
     """Single runs, side by side around their mean."""
     colour = look(label)[0]
-    turn = runs.groupby("nodes").cumcount() / max(1, runs.groupby("nodes").size().max() - 1) if len(runs) > 1 else 0.5
+    by_nodes = runs.groupby("nodes")
+    turn = (by_nodes.cumcount() + 0.5) / by_nodes["nodes"].transform("size")
     places = runs["nodes"] + _apart(scaled, label) + SPREAD * (turn - 0.5)
     reached = runs["seconds"].notna()
     axis.plot(places[reached], runs["seconds"][reached], marker=".", markersize=3, color=colour, alpha=0.55, linestyle="")

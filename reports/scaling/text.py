@@ -85,11 +85,9 @@ def text(scaled: Scaled) -> str:
     counts = scaled.description["environments"]
     spread = ", ".join(f"{environments} on {nodes}" for nodes, environments in sorted(counts.items()))
     return (
-        f"{_where(scaled)} {work} Environments by number of nodes: {spread}. Sizes of batches and learning rates do not "
-        "change. "
-        "Throughput is the growth of each process's own totals in the steady window, from a fifth of the measured time (at "
-        "least "
-        f"two seconds) after the first step to the last moment that all have told of.{_daemons(scaled)}"
+        f"{_where(scaled)} {work} Environments by number of nodes: {spread}.{_varies(scaled)} Throughput is the growth of each "
+        "process's own totals in the steady window, from a fifth of the measured time (at least two seconds) after the first "
+        f"step to the last moment that all have told of.{_daemons(scaled)}"
     )
 
 
@@ -108,6 +106,12 @@ def _where(scaled: Scaled) -> str:
     return "Nodes that are processes of this host alone, without budgets and links of their own."
 
 
+def _varies(scaled: Scaled) -> str:
+    """What of a workload is not the same on all numbers of nodes: should a batch be among it, that shows."""
+    names = ", ".join(sorted(scaled.description["varies"]))
+    return f" Of the workload's keys these differ between numbers of nodes, and no others: {names}." if names else ""
+
+
 def _daemons(scaled: Scaled) -> str:
     """What Ray's daemons cost where there are most nodes; nothing where there are none."""
     parts = [
@@ -118,7 +122,7 @@ def _daemons(scaled: Scaled) -> str:
     if not parts:
         return ""
     return (
-        f" Ray's daemons stand outside the budgets; on {scaled.most} nodes they took {', '.join(parts)}, all nodes "
+        f" Ray's daemons stand outside the budgets; on {scaled.most} nodes they took {'; '.join(parts)}, all nodes "
         "together: on "
         "a real node of many cores that would not be felt."
     )
@@ -220,7 +224,7 @@ def _ends(scaled: Scaled) -> str:
         for label in scaled.systems
         if (row := scaled.speedup(label, scaled.most))
     ]
-    return f"From one to {scaled.most} nodes throughput grows: {', '.join(parts)}. " if parts else ""
+    return f"From one to {scaled.most} nodes throughput grows: {'; '.join(parts)}. " if parts else ""
 
 
 def _shares(scaled: Scaled) -> str:
@@ -229,7 +233,7 @@ def _shares(scaled: Scaled) -> str:
         for label in scaled.systems
         if (row := scaled.share(label, scaled.most))
     ]
-    return f"Of {scaled.most} copies' throughput {', '.join(parts)} is left. " if parts else ""
+    return f"Of {scaled.most} copies' throughput {'; '.join(parts)} is left. " if parts else ""
 
 
 def _fastest(scaled: Scaled) -> str:
@@ -241,7 +245,7 @@ def _fastest(scaled: Scaled) -> str:
     if not found:
         return ""
     parts = [f"{name} after {number(seconds)} s" for seconds, name in sorted(found)]
-    return f"On {scaled.most} nodes the evaluated threshold is reached by {', '.join(parts)}. "
+    return f"On {scaled.most} nodes the evaluated threshold is reached by {'; '.join(parts)}. "
 
 
 def _carried(scaled: Scaled) -> str:
@@ -253,7 +257,7 @@ def _carried(scaled: Scaled) -> str:
         for label in scaled.systems
         if (row := scaled.find(label, "wire_busiest_bytes_per_s", scaled.most))
     ]
-    return f"On {scaled.most} nodes the link that carries most has {', '.join(parts)}. " if parts else ""
+    return f"On {scaled.most} nodes the link that carries most has {'; '.join(parts)}. " if parts else ""
 
 
 def _spent(scaled: Scaled, nodes: int) -> str:
@@ -262,7 +266,7 @@ def _spent(scaled: Scaled, nodes: int) -> str:
         for label in scaled.systems
         if (row := scaled.find(label, "learner_busy_share", nodes)) and scaled.find(label, HEADLINE, nodes)
     ]
-    return f"On {nodes} nodes learners are busy with updates for {', '.join(parts)} of the time. " if parts else ""
+    return f"On {nodes} nodes learners are busy with updates for {'; '.join(parts)} of the time. " if parts else ""
 
 
 def deviations(scaled: Scaled) -> list[dict[str, Any]]:
