@@ -40,9 +40,8 @@ TABLE_TEXTS = {
     ),
     "times": (
         "Time to the threshold by number of nodes",
-        "Interquartile means over the runs that got there; the ratio says how many times as fast TianJi is, within blocks, "
-        "with "
-        "a bound (> or <) where one side did not get there in every block.",
+        "Interquartile means over the runs that got there; the ratio says how many times as fast TianJi is, within "
+        "blocks, with a bound (> or <) where one side did not get there in every block.",
     ),
     "laws": (
         "The Universal Scalability Law",
@@ -58,8 +57,7 @@ TABLE_TEXTS = {
     "checks": (
         "What the nodes were found to be",
         "Measured before each run, on each node: the least and the most of all. Cores: what a busy process got of one. "
-        "Link: one "
-        "TCP connection to another node, Ethernet frames and all.",
+        "Link: one TCP connection to another node, Ethernet frames and all.",
     ),
     "setup": (
         "What it took to begin, and what stands outside the budgets",
@@ -98,8 +96,7 @@ def _where(scaled: Scaled) -> str:
         rate = "a link as fast as the machine" if link is None else f"a link of {number(link / 1e6)} Mbit/s either way"
         return (
             f"Emulated nodes of one machine: each has a network of its own with an address, {budget} and {rate}, measured "
-            "before "
-            "each run. They show the shape of scaling, not the speed of real machines."
+            "before each run. They show the shape of scaling, not the speed of real machines."
         )
     if scaled.setting.testbed == "ray":
         return "Nodes of a Ray cluster, as they are."
@@ -123,8 +120,7 @@ def _daemons(scaled: Scaled) -> str:
         return ""
     return (
         f" Ray's daemons stand outside the budgets; on {scaled.most} nodes they took {'; '.join(parts)}, all nodes "
-        "together: on "
-        "a real node of many cores that would not be felt."
+        "together: on a real node of many cores that would not be felt."
     )
 
 
@@ -174,8 +170,7 @@ def against_others(scaled: Scaled) -> list[str]:
         if label != REFERENCE and found:
             lines.append(
                 f"On {most} nodes {scaled.title(REFERENCE)} reaches the threshold as many times as fast as "
-                f"{scaled.title(label)}: "
-                f"{', '.join(found)}."
+                f"{scaled.title(label)}: {', '.join(found)}."
             )
     if (overhead := scaled.find(REFERENCE, "socket_bytes_per_payload_byte", most)) is not None:
         lines.append(
@@ -195,10 +190,9 @@ def _published(scaled: Scaled) -> str | None:
     second = f" ({scaled.title(PEER)}'s own is {with_interval(theirs, 'x')})" if theirs else ""
     ratio = f"; the ratio of both speed-ups is {with_interval(relative, 'x')}" if relative else ""
     return (
-        f"The published speed-up on eight nodes can be read in two ways. Over its own throughput on one node, "
+        "The published speed-up on eight nodes can be read in two ways. Over its own throughput on one node, "
         f"{scaled.title(REFERENCE)}'s on {most} is {with_interval(own, 'x')}{second}; over {scaled.title(PEER)}'s on as "
-        "many it is "
-        f"{with_interval(direct, 'x')}{ratio} ({_counted(direct)})."
+        f"many it is {with_interval(direct, 'x')}{ratio} ({_counted(direct)})."
     )
 
 
@@ -207,9 +201,8 @@ def captions(scaled: Scaled) -> dict[str, str]:
     bars = "Points are interquartile means over blocks (of ratios: geometric means), bars 95 % intervals."
     most = scaled.most
     return {
-        "throughput": f"{_ends(scaled)}Markers: measured; thin lines: the fitted law of scalability, where there are nodes "
-        "enough; "
-        f"lines without markers: as many copies that do not communicate, which are the ceiling. {bars}",
+        "throughput": f"{_ends(scaled)}Markers: measured; thin lines: the fitted law of scalability, where there are "
+        f"nodes enough; lines without markers: as many copies that do not communicate, which are the ceiling. {bars}",
         "efficiency": f"{_shares(scaled)}100 %: nothing is lost by having several nodes. {bars}",
         "convergence": f"{_fastest(scaled)}Means are of the runs that got there, dots are runs; an open triangle is a run that "
         "ended there without having reached the threshold.",
