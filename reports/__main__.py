@@ -34,6 +34,7 @@ def build(roots: list[Path], out: Path) -> int:
     if out.exists() and (not out.is_dir() or (any(out.iterdir()) and not (out / MARK).exists())):
         raise ConfigError(f"--out {out}: exists and is not a report; name a new folder")
     from reports import dataset, figures, page, staleness, tables
+    from reports.scaling import tables as scaling
     from reports.transmission import tables as transmission
 
     try:
@@ -42,7 +43,7 @@ def build(roots: list[Path], out: Path) -> int:
         raise ConfigError(str(error)) from error
     out.mkdir(parents=True, exist_ok=True)
     dataset.write(data, out)
-    made = tables.all_tables(data) | staleness.tables(data) | transmission.tables(data)
+    made = tables.all_tables(data) | staleness.tables(data) | transmission.tables(data) | scaling.tables(data)
     tables.write(made, out)
     figures.write(figures.all_figures(data), out)
     index = page.write(data, made, out)
@@ -57,11 +58,13 @@ def show(data: dataset.Dataset, made: dict[str, pd.DataFrame]) -> None:
     from rich.table import Table
 
     from reports import page, staleness
+    from reports.scaling import text as scaling
+    from reports.scaling.lookup import Scaled, settings
     from reports.transmission import text as transmission
 
     console = Console(width=None if sys.stdout.isatty() else 140, highlight=False)
     for name, frame in made.items():
-        if not name.endswith(("-threshold", "-ratios", "-ratio", "-balance")):
+        if not name.endswith(("-threshold", "-ratios", "-ratio", "-balance", "-speedup")):
             continue
         table = Table(title=name, title_justify="left")
         for column in frame.columns:
@@ -72,12 +75,18 @@ def show(data: dataset.Dataset, made: dict[str, pd.DataFrame]) -> None:
     failed = [b.manifest for b in data.bundles if b.manifest.status != "completed"]
     for m in failed:
         console.print(f"failed: {m.workload}, block {m.block}, {m.system}: {(m.error or '').splitlines()[-1]}", markup=False)
+    for m, reason in ((b.manifest, reason) for b, reason in data.unusable):
+        console.print(f"not counted: {m.workload}, block {m.block}, {m.system}: {reason}", markup=False)
     for workload, description in sorted(data.balanced.items()):
         for line in staleness.findings(data, workload):
             console.print(f"{description['title']}: {line}", markup=False, soft_wrap=True)
     for workload, description in sorted(data.traffic.items()):
         for line in transmission.findings(data, workload):
             console.print(f"{description['title']}: {line}", markup=False, soft_wrap=True)
+    for setting in settings(data):
+        scaled = Scaled(data, setting)
+        for line in scaling.against_others(scaled):
+            console.print(f"{scaling.title(scaled)}: {line}", markup=False, soft_wrap=True)
     for line in page.headlines(data):
         console.print(line, markup=False, soft_wrap=True)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -14,6 +15,9 @@ import pandas as pd
 from suites import bundle
 from suites.bundle import Bundle
 from suites.convergence import analysis
+from suites.scaling import analysis as scaling
+from suites.scaling import comparison
+from suites.scaling.analysis import COPIES, Setting
 from suites.staleness import analysis as staleness
 from suites.summary import label_of
 from suites.transmission import analysis as transmission
@@ -26,6 +30,8 @@ SAME_CODE = ("xingtian",)
 CURVE_POINTS = 400
 """Rows kept of one learning curve: more than a figure can show."""
 
+NODE_SYSTEMS = ("tianji", "tianji-one-learner", "tianji-curve", "xingtian", "rllib", "rllib-multi-learner")
+"""Of the scaling suite, in the order of reading: a ratio of two has the earlier one on top."""
 ORDER = ("tianji", "sync", "sync-again", "xingtian", "rllib", "sb3")
 
 
@@ -37,7 +43,7 @@ class Dataset:
     series: dict[str, pd.DataFrame]
     """By file name without suffix."""
     titles: dict[str, str]
-    """System label to what a reader should see; for the transmission suite, `transmission:` and the label."""
+    """System label to what a reader should see; for the suites of `OWN_TITLES`, the suite's name, a colon and the label."""
     workloads: dict[str, dict[str, Any]]
     """Of the convergence suite."""
     balanced: dict[str, dict[str, Any]]
@@ -46,6 +52,11 @@ class Dataset:
     """Workloads of the transmission suite."""
     extents: dict[str, list[dict[str, Any]]]
     """Which sizes and numbers of explorers were asked for, by workload of that suite."""
+    scaled: dict[Setting, dict[str, Any]]
+    """Settings of the scaling suite: `workload` and `regime`, `environments` by number of nodes, and what of the workload
+    `varies` with it."""
+    unusable: list[tuple[Bundle, str]]
+    """Completed bundles of that suite from which no throughput is to be had, and why."""
     bundles: list[Bundle]
 
     @property
@@ -96,9 +107,12 @@ def load(roots: list[Path]) -> Dataset:
     training = [b for b in completed if b.manifest.suite == "convergence"]
     balanced = [b for b in completed if b.manifest.suite == "staleness"]
     moving = [b for b in completed if b.manifest.suite == "transmission"]
+    scaled_runs, unusable = _understand_scaling([b for b in completed if b.manifest.suite == scaling.SUITE])
     try:
         runs = [analysis.understand(b) for b in training]
         balanced_runs = [analysis.understand(b) for b in balanced]
+        laws = comparison.fit_laws(scaled_runs)
+        scaled_rows = comparison.summarise(scaled_runs, pairs_of_node_systems, laws)
     except (ValueError, KeyError) as error:
         raise bundle.BundleError(str(error)) from error
     labels = {run.label for run in runs}
@@ -112,6 +126,12 @@ def load(roots: list[Path]) -> Dataset:
         "staleness-crossings": analysis.crossing_points(balanced_runs),
         "transfers": transmission.transfers(moving),
         "delays": transmission.delays(moving),
+        "scaling-points": scaling.run_points(scaled_runs),
+        "scaling-nodes": scaling.node_points(scaled_runs),
+        "scaling-checks": scaling.check_points(run.bundle for run in scaled_runs),
+        "scaling-crossings": scaling.crossing_points(scaled_runs),
+        "scaling-laws": comparison.law_points(laws),
+        "scaling-curves": comparison.curves(scaled_rows, laws),
     }
     traffic = _descriptions(bundles, "transmission")
     ceilings = {workload: description["ceiling"] for workload, description in traffic.items()}
@@ -123,6 +143,7 @@ def load(roots: list[Path]) -> Dataset:
     rows += transmission.summarise(
         series["transfers"], places, lambda workload, found: pairs_of_pipes(found, ceilings[workload])
     )
+    rows += scaled_rows
     extents: dict[str, list[dict[str, Any]]] = {}
     for manifest in (b.manifest for b in bundles if b.manifest.suite == "transmission"):
         known = extents.setdefault(manifest.workload, [])
@@ -136,6 +157,8 @@ def load(roots: list[Path]) -> Dataset:
         balanced=_descriptions(bundles, "staleness"),
         traffic=traffic,
         extents=extents,
+        scaled=_settings(run.bundle for run in scaled_runs),
+        unusable=unusable,
         bundles=bundles,
     )
 
@@ -144,9 +167,47 @@ def _descriptions(bundles: list[Bundle], suite: str) -> dict[str, dict[str, Any]
     return {b.manifest.workload: b.manifest.configuration["workload"] for b in bundles if b.manifest.suite == suite}
 
 
+def _understand_scaling(bundles: list[Bundle]) -> tuple[list[scaling.Run], list[tuple[Bundle, str]]]:
+    """What can be understood, and what cannot with its reason: a run that ended too soon does not spoil the others."""
+    understood, unusable = [], []
+    for b in bundles:
+        try:
+            understood.append(scaling.understand(b))
+        except ValueError as error:
+            unusable.append((b, str(error)))
+    return understood, unusable
+
+
+def _settings(bundles: Iterable[Bundle]) -> dict[Setting, dict[str, Any]]:
+    """Settings of the scaling suite; a workload is described as it is on the fewest nodes."""
+    found: dict[Setting, dict[str, Any]] = {}
+    for b in sorted(bundles, key=lambda b: b.manifest.nodes):
+        configuration = b.manifest.configuration
+        workload = configuration["workload"]
+        first = {"workload": workload, "regime": configuration.get("regime", {}), "environments": {}, "varies": set()}
+        setting = found.setdefault(scaling.setting_of(b), first)
+        setting["environments"][b.manifest.nodes] = workload["environments"]
+        setting["varies"] |= {key for key in workload if workload[key] != setting["workload"].get(key)}
+    return found
+
+
+OWN_TITLES = ("transmission", scaling.SUITE)
+"""Suites in which a system's id is not the same thing as in the others."""
+
+
 def _title_key(b: Bundle) -> str:
     label = label_of(b)
-    return f"transmission:{label}" if b.manifest.suite == "transmission" else label
+    return f"{b.manifest.suite}:{label}" if b.manifest.suite in OWN_TITLES else label
+
+
+def pairs_of_node_systems(labels: set[str]) -> list[tuple[str, str]]:
+    """(first, second) pairs of the scaling suite: every two systems that communicate, and each against its second run."""
+    systems = sorted(
+        (label for label in labels if not label.endswith((COPIES, AGAIN))),
+        key=lambda label: (NODE_SYSTEMS.index(label) if label in NODE_SYSTEMS else len(NODE_SYSTEMS), label),
+    )
+    pairs = list(itertools.combinations(systems, 2))
+    return pairs + [(label.removesuffix(AGAIN), label) for label in sorted(labels) if label.endswith(AGAIN)]
 
 
 def pairs_of_pipes(labels: set[str], ceiling: str) -> list[tuple[str, str]]:

@@ -16,6 +16,7 @@ from matplotlib.lines import Line2D
 
 from reports import staleness
 from reports.dataset import AGAIN, Dataset
+from reports.scaling import figures as scaling
 from reports.transmission import figures as transmission
 
 STYLE = Path(__file__).parent / "style.mplstyle"
@@ -55,7 +56,7 @@ def all_figures(data: Dataset) -> dict[str, Figure]:
             figures[f"{workload}-curves"] = learning_curves(data, workload)
             figures[f"{workload}-threshold"] = time_to_threshold(data, workload)
             figures[f"{workload}-time"] = time_breakdown(data, workload)
-        figures |= staleness.figures(data) | transmission.figures(data)
+        figures |= staleness.figures(data) | transmission.figures(data) | scaling.figures(data)
     return figures
 
 

@@ -12,8 +12,11 @@ import pandas as pd
 
 from reports import staleness
 from reports.dataset import AGAIN, REFERENCE, SAME_CODE, SYNCHRONOUS, Dataset
+from reports.scaling import text as scaling
+from reports.scaling.lookup import Scaled, settings
 from reports.tables import with_interval
 from reports.transmission import text as transmission
+from suites.bundle import Bundle
 from suites.statistics import MINIMUM_FOR_INTERVAL
 from suites.summary import label_of
 
@@ -66,7 +69,7 @@ def headlines(data: Dataset) -> list[str]:
             )
     for workload in sorted(data.balanced):
         lines += [f"{workload}: {line}" for line in staleness.findings(data, workload)[:1]]
-    return lines + transmission.headlines(data)
+    return lines + transmission.headlines(data) + scaling.headlines(data)
 
 
 def write(data: Dataset, tables: dict[str, pd.DataFrame], out: Path) -> Path:
@@ -79,21 +82,26 @@ def write(data: Dataset, tables: dict[str, pd.DataFrame], out: Path) -> Path:
         machine=_machine(data),
         headlines=headlines(data),
         few=_fewest_blocks(data) < MINIMUM_FOR_INTERVAL,
-        failures=[
-            {"title": f"{b.manifest.workload}, block {b.manifest.block}: {b.manifest.system_title}", "error": b.manifest.error}
-            for b in data.bundles
-            if b.manifest.status != "completed"
-        ],
+        failures=[{"title": _run_title(b), "error": b.manifest.error} for b in data.bundles if b.manifest.status != "completed"]
+        + [{"title": _run_title(b), "error": reason} for b, reason in data.unusable],
         workloads=[_workload(data, tables, out, name) for name in sorted(data.workloads)]
         + [_balance(data, tables, out, name) for name in sorted(data.balanced)]
-        + [_traffic(data, tables, out, name) for name in sorted(data.traffic)],
+        + [_traffic(data, tables, out, name) for name in sorted(data.traffic)]
+        + [_scaling(Scaled(data, setting), tables, out) for setting in settings(data)],
         trained=bool(data.workloads or data.balanced),
         moved=bool(data.traffic),
+        scaled=bool(data.scaled),
         environments=_environments(data),
     )
     path = out / "index.html"
     path.write_text(page, encoding="utf-8")
     return path
+
+
+def _run_title(b: Bundle) -> str:
+    m = b.manifest
+    where = "" if m.scaling is None else f" on {m.nodes} node{'s' * (m.nodes > 1)}, {m.scaling} scaling"
+    return f"{m.workload}{where}, block {m.block}: {m.system_title}"
 
 
 def _fewest_blocks(data: Dataset) -> int:
@@ -144,6 +152,17 @@ def _traffic(data: Dataset, tables: dict[str, pd.DataFrame], out: Path, name: st
         "findings": transmission.findings(data, name),
         "parts": parts,
         "deviations": [],
+    }
+
+
+def _scaling(scaled: Scaled, tables: dict[str, pd.DataFrame], out: Path) -> dict[str, Any]:
+    parts = _parts(tables, out, scaled.name, scaling.PARTS, scaling.TABLE_TEXTS, scaling.captions(scaled))
+    return {
+        "title": scaling.title(scaled),
+        "text": scaling.text(scaled),
+        "findings": scaling.findings(scaled),
+        "parts": parts,
+        "deviations": scaling.deviations(scaled),
     }
 
 

@@ -1,0 +1,349 @@
+"""From bundles to what they say of scaling: throughput in the steady window, and what nodes used meanwhile.
+
+Pure functions; imports no package that trains. Production (steps sampled), consumption (samples trained on, repeats counted)
+and unique consumption (each sample once) are three quantities that are never mixed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+import pandas as pd
+
+from suites.bundle import Bundle, Counter, Evaluation, FirstStep, NodeCheck, NodeUsage, Process, Progress
+from suites.crossings import Block, Crossing, Learning, learning, points
+from suites.summary import label_of
+
+SUITE = "scaling"
+COPIES = "-copies"
+"""Ends the id of a system that is as many non-communicating copies of another one as there are nodes."""
+WARM_UP_S, WARM_UP_SHARE = 2.0, 0.2
+"""The steady window begins this long after the first step, or at this share of the measured time, whichever is later."""
+FEWEST_TOLD = 2
+"""How often a process must have said in the window how far it is."""
+PAYLOAD = "_payload_bytes_sent"
+"""Ends the name of counters of payload that was handed to sockets for other nodes."""
+COUNTED = {
+    "production_steps_per_s": "samples_produced",
+    "consumption_samples_per_s": "samples_consumed",
+    "unique_consumption_samples_per_s": "samples_consumed_unique",
+}
+"""Throughputs, and the total that each is the growth of."""
+SCALARS = (
+    ("production_steps_per_s", "steps/s"),
+    ("consumption_samples_per_s", "samples/s"),
+    ("unique_consumption_samples_per_s", "samples/s"),
+    ("learner_busy_share", "share"),
+    ("cpu_budget_share", "share"),
+    ("throttled_share", "share"),
+    ("daemons_cores", "cores"),
+    ("wire_sent_bytes_per_s", "bytes/s"),
+    ("wire_received_bytes_per_s", "bytes/s"),
+    ("wire_busiest_bytes_per_s", "bytes/s"),
+    ("socket_bytes_per_s", "bytes/s"),
+    ("control_bytes_per_s", "bytes/s"),
+    ("socket_bytes_per_payload_byte", "ratio"),
+    ("testbed_s", "s"),
+    ("check_s", "s"),
+    ("setup_s", "s"),
+)
+"""Metrics of one run. Of nodes: means over them; but daemons' cores are of all nodes together, and the busiest is the one link
+and direction that carried most. The busy share of a learner is that of its updates, mean over learners."""
+
+
+class Setting(NamedTuple):
+    """What runs have in common that may be compared: sorted by these."""
+
+    workload: str
+    testbed: str
+    scaling: str
+
+    @property
+    def slug(self) -> str:
+        """As part of a file's name."""
+        return "-".join(self)
+
+
+@dataclass(frozen=True)
+class NodeRates:
+    """What a node used a second, in the steady window; None: not known there."""
+
+    node: int
+    cpu_cores: float | None
+    cpu_budget_share: float | None
+    throttled_share: float | None
+    daemons_cores: float | None
+    wire_sent_bytes_per_s: float | None
+    wire_received_bytes_per_s: float | None
+    socket_bytes_per_s: float | None
+    control_bytes_per_s: float | None
+
+
+@dataclass(frozen=True)
+class Run:
+    """One completed bundle, understood."""
+
+    bundle: Bundle
+    window_s: float
+    metrics: dict[str, float | None]
+    """By the names of `SCALARS`."""
+    rates: tuple[NodeRates, ...]
+    learning: Learning | None
+    """Of a run that trained to a threshold."""
+
+    @property
+    def label(self) -> str:
+        """Of its system."""
+        return label_of(self.bundle)
+
+    @property
+    def nodes(self) -> int:
+        """How many there were."""
+        return self.bundle.manifest.nodes
+
+    @property
+    def block(self) -> Block:
+        """Which runs it may be paired with, on whatever number of nodes."""
+        return self.bundle.manifest.session, self.bundle.manifest.block
+
+    @cached_property
+    def setting(self) -> Setting:
+        """Which runs it may be compared with."""
+        return setting_of(self.bundle)
+
+    @property
+    def crossings(self) -> dict[str, Crossing | None]:
+        """Of a run that trained to a threshold."""
+        return {} if self.learning is None else self.learning.crossings
+
+    @property
+    def measured_s(self) -> float:
+        """Likewise: how long it was watched."""
+        return float("nan") if self.learning is None else self.learning.measured_s
+
+
+def setting_of(bundle: Bundle) -> Setting:
+    """What a bundle may be compared within.
+
+    Raises
+    ------
+    ValueError
+        when it does not say whether the work grows with the nodes.
+    """
+    manifest = bundle.manifest
+    if manifest.scaling is None:
+        raise ValueError(f"{bundle.path.name}: says neither weak nor strong scaling")
+    return Setting(manifest.workload, manifest.testbed, manifest.scaling)
+
+
+def understand(bundle: Bundle) -> Run:
+    """Compute everything about one completed run.
+
+    Raises
+    ------
+    ValueError
+        when it lacks a first step, or a process did not say often enough how far it was; one line without paths.
+    """
+    setting_of(bundle)
+    progress = _Progress(bundle)
+    start, end = progress.window()
+    seconds = (end - start) / 1e9
+    regime = bundle.manifest.configuration.get("regime", {})
+    usage = _by_node(bundle)
+    rates = tuple(_rates(samples, start, end, regime.get("cores")) for _, samples in sorted(usage.items()))
+    phases = bundle.manifest.phases_s
+    metrics: dict[str, float | None] = {
+        **{metric: progress.rate(count, start, end) for metric, count in COUNTED.items()},
+        "learner_busy_share": _busy_share(bundle, progress.measured_s),
+        **{name: _mean(getattr(rate, name) for rate in rates) for name in _MEANS},
+        "daemons_cores": _total(rate.daemons_cores for rate in rates),
+        "wire_busiest_bytes_per_s": _most(
+            value for rate in rates for value in (rate.wire_sent_bytes_per_s, rate.wire_received_bytes_per_s)
+        ),
+        "socket_bytes_per_payload_byte": _overhead(bundle, usage),
+        **{f"{phase}_s": phases.get(phase) for phase in ("testbed", "check", "setup")},
+    }
+    trained = any(isinstance(event, Evaluation) for event in bundle.events)
+    return Run(bundle, seconds, metrics, rates, learning(bundle) if trained else None)
+
+
+class _Progress:
+    """Totals of every counting process over time."""
+
+    def __init__(self, bundle: Bundle) -> None:
+        self._name = bundle.path.name
+        firsts = [event.ns for event in bundle.events if isinstance(event, FirstStep)]
+        if not firsts:
+            raise ValueError(f"{self._name}: no first environment step was told")
+        self._first = min(firsts)
+        told: dict[str, list[Progress]] = {}
+        for event in bundle.events:
+            if isinstance(event, Progress) and event.ns > self._first and not set(COUNTED.values()).isdisjoint(event.counts):
+                told.setdefault(event.role, []).append(event)
+        if not told:
+            raise ValueError(f"{self._name}: no process told how far it was")
+        self._told = {role: sorted(events, key=lambda event: event.ns) for role, events in told.items()}
+        self._end = min(events[-1].ns for events in self._told.values())
+        self.measured_s: float = bundle.manifest.phases_s.get("measured", (self._end - self._first) / 1e9)
+
+    def window(self) -> tuple[int, int]:
+        """From when things are steady to the last moment that all processes have told of, in ns.
+
+        Raises
+        ------
+        ValueError
+            when a process told too little in between.
+        """
+        start = self._first + int(max(WARM_UP_S, WARM_UP_SHARE * self.measured_s) * 1e9)
+        silent = min(self._told, key=lambda role: self._told[role][-1].ns)
+        for role, events in self._told.items():
+            within = sum(start <= event.ns <= self._end for event in events)
+            if within < FEWEST_TOLD:
+                raise ValueError(
+                    f"{self._name}: {role} told how far it was {within}x in the steady window, where {FEWEST_TOLD}x is needed; "
+                    f"the window is from {(start - self._first) / 1e9:.1f} s after the first step to "
+                    f"{(self._end - self._first) / 1e9:.1f} s, when {silent} told for the last time"
+                )
+        return start, self._end
+
+    def rate(self, count: str, start: int, end: int) -> float | None:
+        """A second, all processes together, each between what it told before and after; None: nobody counts that."""
+        grown = []
+        for events in self._told.values():
+            counting = [event for event in events if count in event.counts]
+            if counting:
+                at = [self._first, *(event.ns for event in counting)]
+                low, high = np.interp([start, end], at, [0.0, *(event.counts[count] for event in counting)])
+                grown.append(float(high - low))
+        return sum(grown) / ((end - start) / 1e9) if grown else None
+
+
+_MEANS = (
+    "cpu_budget_share",
+    "throttled_share",
+    "wire_sent_bytes_per_s",
+    "wire_received_bytes_per_s",
+    "socket_bytes_per_s",
+    "control_bytes_per_s",
+)
+
+
+def _by_node(bundle: Bundle) -> dict[int, list[NodeUsage]]:
+    found: dict[int, list[NodeUsage]] = {}
+    for event in bundle.events:
+        if isinstance(event, NodeUsage):
+            found.setdefault(event.node, []).append(event)
+    return {node: sorted(samples, key=lambda sample: sample.ns) for node, samples in found.items()}
+
+
+def _rates(samples: Sequence[NodeUsage], start: int, end: int, cores: float | None) -> NodeRates:
+    """Of one node, over that part of the window that its samples reach across."""
+    start, end = max(start, samples[0].ns), min(end, samples[-1].ns)
+
+    def rate(name: str) -> float | None:
+        known = [(sample.ns, value) for sample in samples if (value := getattr(sample, name)) is not None]
+        if len(known) < 2 or end <= start:
+            return None
+        low, high = np.interp([start, end], [ns for ns, _ in known], [value for _, value in known])
+        return float((high - low) / ((end - start) / 1e9))
+
+    cpu_cores = rate("cpu_s")
+    return NodeRates(
+        node=samples[0].node,
+        cpu_cores=cpu_cores,
+        cpu_budget_share=None if cpu_cores is None or cores is None else cpu_cores / cores,
+        throttled_share=rate("throttled_s"),
+        daemons_cores=rate("daemons_cpu_s"),
+        wire_sent_bytes_per_s=rate("wire_sent_bytes"),
+        wire_received_bytes_per_s=rate("wire_received_bytes"),
+        socket_bytes_per_s=rate("socket_bytes"),
+        control_bytes_per_s=rate("control_bytes"),
+    )
+
+
+def _busy_share(bundle: Bundle, measured_s: float) -> float | None:
+    """Of who trains, whether it does so in a process of its own or in the driver's."""
+    updating = [
+        event.busy_s["update"] / measured_s
+        for event in bundle.events
+        if isinstance(event, Process) and "update" in event.busy_s and measured_s > 0
+    ]
+    return _mean(updating)
+
+
+def _overhead(bundle: Bundle, usage: dict[int, list[NodeUsage]]) -> float | None:
+    """Bytes handed to sockets over the payload that had to travel, of the whole run; None: nothing crosses, or unknown."""
+    payload = sum(event.value for event in bundle.events if isinstance(event, Counter) and event.name.endswith(PAYLOAD))
+    handed = _total(samples[-1].socket_bytes for samples in usage.values())
+    return None if handed is None or payload <= 0 else handed / payload
+
+
+def _known(values: Iterable[float | None]) -> list[float]:
+    return [value for value in values if value is not None]
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    known = _known(values)
+    return float(np.mean(known)) if known else None
+
+
+def _most(values: Iterable[float | None]) -> float | None:
+    return max(_known(values), default=None)
+
+
+def _total(values: Iterable[float | None]) -> float | None:
+    """None where one is missing: a part is not the sum."""
+    listed = list(values)
+    return None if not listed or None in listed else float(sum(_known(listed)))
+
+
+WHAT = [*Setting._fields, "nodes", "system", "session", "block", "seed"]
+"""Columns that say what a line is of."""
+
+
+def _what(bundle: Bundle) -> dict[str, Any]:
+    m = bundle.manifest
+    return setting_of(bundle)._asdict() | {
+        "nodes": m.nodes,
+        "system": label_of(bundle),
+        "session": m.session,
+        "block": m.block,
+        "seed": m.seed,
+    }
+
+
+def run_points(runs: Iterable[Run]) -> pd.DataFrame:
+    """One line a run: the window and every metric of `SCALARS`; what is not known is empty."""
+    rows = [_what(run.bundle) | {"window_s": run.window_s} | run.metrics for run in runs]
+    metrics = ["window_s", *(name for name, _ in SCALARS)]
+    return pd.DataFrame(rows, columns=[*WHAT, *metrics]).astype(dict.fromkeys(metrics, float))
+
+
+def node_points(runs: Iterable[Run]) -> pd.DataFrame:
+    """One line a run and node: what it used a second."""
+    rows = [_what(run.bundle) | asdict(rate) for run in runs for rate in run.rates]
+    return pd.DataFrame(rows, columns=[*WHAT, *NodeRates.__dataclass_fields__])
+
+
+def crossing_points(runs: Iterable[Run]) -> pd.DataFrame:
+    """One line a run that trained to a threshold, and definition; `seconds` is empty where the run was censored."""
+    rows = [_what(run.bundle) | point for run in runs if run.learning is not None for point in points(run)]
+    columns = ["threshold_kind", "seconds", "seconds_before", "steps", "core_seconds", "measured_s"]
+    return pd.DataFrame(rows, columns=[*WHAT, *columns])
+
+
+def check_points(bundles: Iterable[Bundle]) -> pd.DataFrame:
+    """One line a run and node: what was asked for, and what was measured before the run."""
+    rows = [_what(bundle) | check for bundle in bundles for check in _checks(bundle)]
+    return pd.DataFrame(rows, columns=[*WHAT, *(name for name in NodeCheck.__struct_fields__ if name != "ns")])
+
+
+def _checks(bundle: Bundle) -> Iterator[dict[str, Any]]:
+    for event in bundle.events:
+        if isinstance(event, NodeCheck):
+            yield {name: value for name, value in msgspec.structs.asdict(event).items() if name != "ns"}

@@ -1,0 +1,136 @@
+"""The scaling part of a report, from made-up sessions whose every number is known."""
+
+import csv
+import dataclasses
+import json
+import re
+
+import pytest
+import scaling_bundles as made
+from scaling_bundles import LINK, Setting
+from scipy import stats
+
+from reports.__main__ import main
+from suites.cli import run
+
+SYSTEMS = ("tianji", "xingtian", "rllib", "tianji-copies", "xingtian-copies")
+WEAK, STRONG = ("scaling-cartpole-ppo-nodes-netns-" + kind for kind in ("weak", "strong"))
+
+
+def build(folder, out):
+    assert run("tianji-report", main, ["build", str(folder), "--out", str(out)]) == 0
+    text = (out / "summary.json").read_text()
+    rows = json.loads(text, parse_constant=lambda c: pytest.fail(f"{c} in summary.json"))["rows"]
+    return rows, (out / "index.html").read_text()
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("scaling")
+    made.session(folder / "in", systems=SYSTEMS, counts=(1, 2, 4, 6, 8))
+    made.session(folder / "in", dataclasses.replace(LINK, payload_factor=700), systems=("tianji",), counts=(1, 2), blocks=1)
+    rows, page = build(folder / "in", folder / "out")
+    return folder / "out", rows, page
+
+
+def test_rows_have_the_schema_of_all_suites(report):
+    _, rows, _ = report
+    keys = ["suite", "workload", "system", "baseline", "division", "testbed", "nodes", "scaling", "size_bytes", "explorers"]
+    for row in rows:
+        assert list(row) == [*keys, "threshold_kind", "metric", "unit", "value", "ci_low", "ci_high", "n", "censored"]
+        assert (row["suite"], row["testbed"]) == ("scaling", "netns")
+        assert (row["nodes"] is None) == row["metric"].startswith("usl_")
+        if row["n"] < 5:
+            assert row["ci_low"] is row["ci_high"] is None
+
+
+def test_every_figure_table_and_series_is_there(report):
+    out, _, _ = report
+    figures = {path.name for path in (out / "figures").iterdir()}
+    for name in ("throughput", "efficiency", "convergence", "wire", "busy"):
+        assert {f"{WEAK}-{name}.{kind}" for kind in ("svg", "pdf", "png")} <= figures
+    assert "scaling-pong-impala-nodes-netns-weak-convergence.svg" not in figures
+    made_tables = {path.stem for path in (out / "tables").iterdir()}
+    assert {f"{WEAK}-{name}" for name in ("speedup", "nodes", "times", "laws", "traffic", "checks", "setup")} <= made_tables
+    series = {path.stem for path in (out / "series").iterdir()}
+    assert {f"scaling-{name}" for name in ("points", "curves", "nodes", "checks", "laws", "crossings")} <= series
+    with (out / "series" / "scaling-points.csv").open() as file:
+        assert sum(line["workload"] == "cartpole-ppo-nodes" for line in csv.DictReader(file)) == len(SYSTEMS) * 5 * 5
+
+
+def test_the_speed_up_on_the_page_is_what_went_in(report):
+    out, _, page = report
+    with (out / "tables" / f"{WEAK}-speedup.csv").open() as file:
+        (line,) = [line for line in csv.DictReader(file) if line["System"] == "TianJi"]
+    eight, one = ([made.rate("tianji", nodes, block) for block in range(5)] for nodes in (8, 1))
+    expected = stats.gmean([many / single for many, single in zip(eight, one, strict=True)])
+    assert float(line["8 nodes"].split("x")[0]) == pytest.approx(expected, abs=0.005)
+    assert f"On 8 nodes TianJi trains on {line['8 nodes']} as many different samples a second as on one" in page
+
+
+def test_the_page_says_what_nodes_are_and_what_stands_outside_their_budgets(report):
+    _, _, page = report
+    for text in (
+        "Scaling, CPU-bound, weak: CartPole-v1",
+        "Scaling, link-bound, weak: Images",
+        "Emulated nodes of one machine",
+        "a budget of 0.2 of a core",
+        "a link of 1,000 Mbit/s",
+        "Environments by number of nodes: 8 on 1, 16 on 2",
+        "these differ between numbers of nodes, and no others: environments.",
+        "0.320 [0.320, 0.320] cores with RLlib",
+        "can be read in two ways",
+        "the ratio of both speed-ups is",
+        "Bytes that TianJi hands to sockets on 8 nodes are 1.0080 times the payload",
+        "0.196 to 0.199",
+        "nothing crosses",
+        "0 of 5",
+        "Universal Scalability Law",
+        "arXiv:0808.1431",
+        "Nodes are emulated.",
+    ):
+        assert text in page, text
+    assert not re.search(r'(src|href)="(?!#)', page.replace("xlink:href", "href")), "the page refers to something outside"
+    ids = re.findall(r'\bid="([^"]+)"', page)
+    assert len(ids) == len(set(ids))
+    assert "/tmp" not in page
+
+
+def test_a_smoke_session_with_one_block_two_counts_and_no_copies(tmp_path):
+    made.session(tmp_path / "in", systems=("tianji", "xingtian"), counts=(1, 8), blocks=1)
+    rows, page = build(tmp_path / "in", tmp_path / "out")
+    assert {row["value"] for row in rows if row["metric"] == "usl_contention"} == {None}
+    assert "a fit needs 5 numbers of nodes; there are 2" in page
+    assert "Fewer than five blocks" in page
+    assert "copies that do not communicate (n" not in page
+    assert "(n = 1 block)" in page
+
+
+def test_one_number_of_nodes_alone_has_a_throughput_and_no_speed_up(tmp_path):
+    made.session(tmp_path / "in", Setting(scaling="strong", trains=False), systems=("tianji",), counts=(8,), blocks=1)
+    _, page = build(tmp_path / "in", tmp_path / "out")
+    figures = {path.name for path in (tmp_path / "out" / "figures").iterdir()}
+    assert f"{STRONG}-throughput.svg" in figures
+    assert f"{STRONG}-efficiency.svg" not in figures
+    assert "Throughput by number of nodes" in page
+    assert "How many times its own throughput" not in page
+
+
+def test_failed_runs_and_such_as_end_too_soon_are_shown_with_their_reason(tmp_path, capsys):
+    made.session(tmp_path / "in", Setting(trains=False), systems=("tianji",), counts=(1, 2), blocks=1)
+    made.write(tmp_path / "in", "rllib", 8, 0, Setting(), status="failed", error="exit status 1\nout of <luck>")
+    made.write(tmp_path / "in", "xingtian", 8, 0, Setting(measured_s=2.3, trains=False))
+    rows, page = build(tmp_path / "in", tmp_path / "out")
+    assert {row["system"] for row in rows} == {"tianji"}
+    assert "cartpole-ppo-nodes on 8 nodes, weak scaling, block 0: RLlib" in page
+    assert "out of &lt;luck&gt;" in page
+    assert "where 2x is needed" in page
+    said = " ".join(capsys.readouterr().out.split())
+    assert "not counted: cartpole-ppo-nodes, block 0, xingtian" in said
+
+
+def test_a_session_of_which_nothing_can_be_used_still_has_a_page(tmp_path):
+    made.write(tmp_path / "in", "tianji", 2, 0, Setting(measured_s=1.0, trains=False))
+    rows, page = build(tmp_path / "in", tmp_path / "out")
+    assert rows == []
+    assert "Runs that failed" in page
