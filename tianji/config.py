@@ -126,6 +126,9 @@ class SimulatorConfig(Settings):
     """Environments from the fastest to the slowest, evenly; the next is as the first: nodes of so many each are alike."""
     picture: Annotated[int, Meta(ge=4, le=1024)] | None = None
     """Side in pixels of the RGB picture that an observation is drawn as; None: it stays what it is."""
+    grain: Annotated[int, Meta(ge=0, le=64)] = 0
+    """Noise of a camera's sensor, up to this in each byte of a picture: without any, pictures shrink a hundredfold for whoever
+    compresses them."""
 
     def __post_init__(self) -> None:
         for name, wanted in (("sigma", "lognormal"), ("alpha", "pareto")):
@@ -133,6 +136,8 @@ class SimulatorConfig(Settings):
                 raise ValueError(f"simulator.distribution {wanted!r} needs simulator.{name}, for instance 1.5")
             if self.distribution != wanted and getattr(self, name) is not None:
                 raise ValueError(f"simulator.{name} is for distribution {wanted!r}, not {self.distribution!r}")
+        if self.grain and self.picture is None:
+            raise ValueError("simulator.grain is for pictures: give simulator.picture their side")
 
     @property
     def waits(self) -> bool:

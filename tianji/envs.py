@@ -142,7 +142,7 @@ def _plain(env_id: str, games: AtariConfig) -> gym.Env:
 def _drawn(env: gym.Env, env_id: str, simulator: SimulatorConfig | None) -> gym.Env:
     if simulator is None or simulator.picture is None:
         return env
-    return Picture(env, simulator.picture, f"environment {env_id}")
+    return Picture(env, simulator.picture, f"environment {env_id}", simulator.grain)
 
 
 def is_own(env_id: str) -> bool:

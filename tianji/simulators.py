@@ -154,13 +154,22 @@ class Picture(gym.ObservationWrapper):  # type: ignore[misc]
     negative one's to the left, blue. A bar is as long as the root of the component over `RANGE`, to which it is clipped: so
     small values are told apart too. A Discrete observation is one component, between the two ends.
 
+    Parameters
+    ----------
+    side
+        in pixels.
+    where
+        the environment, as errors name it.
+    grain
+        every byte is at least a random number up to this; others in each picture, which the seed of the reset decides.
+
     Raises
     ------
     ConfigError
         for an observation that is a picture already, or has more components than there are rows.
     """
 
-    def __init__(self, env: gym.Env, side: int, where: str) -> None:
+    def __init__(self, env: gym.Env, side: int, where: str, grain: int = 0) -> None:
         super().__init__(env)
         space = env.observation_space
         self._discrete = int(space.n) if isinstance(space, gym.spaces.Discrete) else 0
@@ -171,6 +180,14 @@ class Picture(gym.ObservationWrapper):  # type: ignore[misc]
             )
         self.observation_space = gym.spaces.Box(0, 255, (side, side, 3), np.uint8)
         self._side, self._lines = side, _lines(side)
+        self._noise = _noise(grain, 3 * side * side) if grain else None
+        self._places = np.random.default_rng([STREAM + 1, 0])
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        if seed is not None:
+            self._places = np.random.default_rng([STREAM + 1, seed])
+        result: tuple[Any, dict[str, Any]] = super().reset(seed=seed, options=options)
+        return result
 
     def observation(self, observation: Any) -> NDArray[np.uint8]:
         side, high = self._side, self._side // self._components
@@ -184,7 +201,16 @@ class Picture(gym.ObservationWrapper):  # type: ignore[misc]
         for length in lengths:
             picture[top : top + high] = self._lines[round((1 + length) * half)]
             top += high
+        if self._noise is not None:
+            place = self._places.integers(len(self._noise) - picture.size)
+            np.maximum(picture, self._noise[place : place + picture.size].reshape(picture.shape), out=picture)
         return picture.reshape(side, side, 3)
+
+
+@functools.cache
+def _noise(grain: int, size: int) -> NDArray[np.uint8]:
+    """Noise of which each picture shows a part: bytes from 0 to `grain`, enough for 64 pictures of so many."""
+    return np.random.default_rng(STREAM).integers(0, grain, 64 * size, np.uint8, endpoint=True)
 
 
 @functools.cache

@@ -13,7 +13,7 @@ from baselines import system as systems
 from baselines.system import Task
 from baselines.workload import Workload
 from suites import bundle, catalogue, runner
-from suites.bundle import Episode, FirstStep, Manifest, Phase, Snapshot
+from suites.bundle import Episode, FirstStep, Manifest, Phase, Progress, Snapshot
 from suites.cli import ConfigError
 from suites.evaluator import evaluate
 from suites.plan import Cell, Plan, block_of, new_session
@@ -208,7 +208,7 @@ def _phases(events: list[bundle.AnyEvent]) -> dict[str, float]:
         if isinstance(event, Phase):
             starts[event.name] = min(event.ns, starts.get(event.name, event.ns))
     first = next((event.ns for event in events if isinstance(event, FirstStep)), None)
-    last = max((event.ns for event in events if isinstance(event, Snapshot | Episode | bundle.NodeUsage)), default=None)
+    last = max((event.ns for event in events if isinstance(event, Snapshot | Episode | Progress)), default=None)
     marks = [("testbed", starts.get("testbed")), ("check", starts.get("check"))]
     marks += [("setup", starts.get("setup")), ("measured", first), ("", last)]
     known = [(name, ns) for name, ns in marks if ns is not None]

@@ -309,6 +309,26 @@ def test_pictures_tell_states_apart_and_repeat():
     assert len(set(play(3))) == 21
 
 
+def test_grain_is_noise_below_its_bound_that_hardly_shrinks():
+    lz4 = pytest.importorskip("lz4.frame")
+
+    def play(grain, seed=3):
+        env = make("CartPole-v1", simulator=SimulatorConfig(picture=84, grain=grain))
+        return np.array([env.reset(seed=seed)[0], *(env.step(t % 2)[0] for t in range(20))])
+
+    clear, grainy = play(0), play(32)
+    assert np.array_equal(grainy, play(32))
+    assert not np.array_equal(grainy, play(32, seed=4))
+    # Nothing gets darker, bars stay as bright as they are, and what was black is evenly anything up to the bound.
+    assert (grainy >= clear).all()
+    assert np.array_equal(grainy[clear > 32], clear[clear > 32])
+    black = grainy[clear == 0]
+    assert (black.min(), black.max()) == (0, 32)
+    assert black.mean() == pytest.approx(16, abs=0.1)
+    assert len(lz4.compress(clear.tobytes())) < 0.05 * clear.nbytes
+    assert len(lz4.compress(grainy.tobytes())) > 0.8 * clear.nbytes
+
+
 def test_a_picture_is_no_grey_image_and_perceptrons_see_it_flattened():
     seen = describe("CartPole-v1", simulator=SimulatorConfig(picture=84, step_seconds=3600.0))
     assert (seen.observation_shape, seen.observation_dtype, seen.actions) == ((84, 84, 3), "|u1", 2)
@@ -344,6 +364,7 @@ class Wide(gym.Env):
         ({"spread": 0.5}, ">= 1"),
         ({"spread_over": 1}, ">= 2"),
         ({"picture": 0}, ">= 4"),
+        ({"grain": 8}, "simulator.grain is for pictures"),
     ],
 )
 def test_wrong_settings_are_named_in_one_line(data, says):
