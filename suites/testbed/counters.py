@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import socket
 import struct
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from suites.testbed.netlink import NETLINK_ROUTE, NETLINK_SOCK_DIAG, Netlink, attribute
@@ -109,6 +110,11 @@ class NodeTraffic:
         """By cookie, of those that are not known to have ended: whether they are the launcher's, and bytes."""
         self._past = [0, 0]
         """Of those that have: for other nodes, for the launcher."""
+        self._ignored: set[int] = set()
+
+    def ignore(self, cookies: Iterable[bytes]) -> None:
+        """Never count these connections (`SO_COOKIE` of a socket): the kernel may tell of an end long after it came."""
+        self._ignored.update(int.from_bytes(cookie, sys.byteorder) for cookie in cookies)
 
     def read(self) -> tuple[int, int]:
         """Bytes for other nodes, and for the launcher."""
@@ -124,8 +130,9 @@ class NodeTraffic:
             totals[control] += sent
         return totals[0], totals[1]
 
-    @staticmethod
-    def _leaves(found: Connection) -> bool:
+    def _leaves(self, found: Connection) -> bool:
+        if found.cookie in self._ignored:
+            return False
         return found.remote not in (found.local, _LOOPBACK_V6) and (len(found.remote) != 4 or found.remote[0] != 127)
 
     def close(self) -> None:

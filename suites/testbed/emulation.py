@@ -128,6 +128,8 @@ class Emulated(Testbed):
             # The launcher's home sends without a delay.
             delay_s = shape.delay_s * (2 if peer is not self.home else 1) if delayed and shape.delay_s is not None else None
             line = probe.checked_line(node, peer, shape.link_bits_per_s, delay_s)
+            for place in self._places:
+                place.traffic.ignore(line.cookies)
             found.append(
                 NodeCheck(
                     time.monotonic_ns(),

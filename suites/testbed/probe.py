@@ -10,6 +10,7 @@ import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 
+import msgspec
 from msgspec import Struct
 
 from suites.testbed.ballast import Busy, loop
@@ -34,6 +35,7 @@ LIMIT_S = 10.0
 UNEXPLAINED_S = 0.0005
 """Of a round trip on a link with a delay, which the delay need not explain."""
 PART_BYTES = 1 << 18
+SO_COOKIE = 57
 FRAME_SHARE = 1514 / 1448
 """Bytes on the wire for a byte of TCP: full frames of Ethernet with IPv4 and TCP's timestamps."""
 
@@ -43,6 +45,8 @@ class Line(Struct, frozen=True):
 
     bits_per_s: float
     round_trip_s: float
+    cookies: tuple[bytes, ...] = ()
+    """Of the connections that showed it (`SO_COOKIE`), both ends."""
 
 
 def budgets(places: Sequence[tuple[Node, Group]], cores: float) -> list[float]:
@@ -89,7 +93,8 @@ def line(node: Node, peer: Node, seconds: float) -> Line:
                 end.settimeout(LIMIT_S)
                 end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             round_trip_s = _round_trip_s(there, back)
-            return Line(_bytes_per_s(there, back, seconds) * 8 * FRAME_SHARE, round_trip_s)
+            cookies = tuple(end.getsockopt(socket.SOL_SOCKET, SO_COOKIE, 8) for end in (there, back))
+            return Line(_bytes_per_s(there, back, seconds) * 8 * FRAME_SHARE, round_trip_s, cookies)
     except OSError as error:
         raise RuntimeError(f"node {node.address} does not reach {peer.address}: {error}") from error
 
@@ -175,8 +180,10 @@ def checked_line(node: Node, peer: Node, bits_per_s: int | None, delay_s: float 
     RuntimeError
         when the rate stays off, or the delay is.
     """
+    cookies: tuple[bytes, ...] = ()
     for _ in range(TRIALS):
         found = line(node, peer, FREE_LINK_S if bits_per_s is None else LINK_S)
+        cookies += found.cookies
         if bits_per_s is None or not is_off(found.bits_per_s, bits_per_s):
             break
     if bits_per_s is not None and is_off(found.bits_per_s, bits_per_s):
@@ -186,7 +193,7 @@ def checked_line(node: Node, peer: Node, bits_per_s: int | None, delay_s: float 
     took = found.round_trip_s
     if delay_s is not None and not delay_s * (1 - TOLERANCE) <= took <= delay_s * (1 + TOLERANCE) + UNEXPLAINED_S:
         raise RuntimeError(f"testbed: node {node.address} has a round trip of {took * 1e3:.2f} ms, not of {delay_s * 1e3:.2f}")
-    return found
+    return msgspec.structs.replace(found, cookies=cookies)
 
 
 def neighbours(nodes: Sequence[Node], home: Node) -> list[tuple[Node, Node]]:
