@@ -26,7 +26,7 @@ class BundleError(Exception):
     """A bundle breaks the schema; the text is one line that names the file and what is wrong."""
 
 
-PhaseName = Literal["testbed", "check", "setup", "train", "measured", "teardown"]
+PhaseName = Literal["testbed", "check", "company", "setup", "train", "measured", "teardown"]
 
 
 class Event(Struct, frozen=True, forbid_unknown_fields=True, tag_field="event"):

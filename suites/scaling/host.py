@@ -17,6 +17,7 @@ import traceback
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import msgspec
 from msgspec import Struct
@@ -26,6 +27,7 @@ from baselines.system import Task
 from baselines.workload import Workload
 from suites import bundle
 from suites.bundle import Counter, FirstStep, Process, Progress
+from suites.scaling.experiment import ENDLESS_STEPS
 from suites.testbed.base import Name, Shape, Testbed
 from suites.testbed.registry import open_testbed
 from tianji.cli import DONE, FAILED, INTERRUPTED
@@ -37,6 +39,10 @@ INTERVAL_S = 0.5
 """Between two looks at what nodes have used."""
 START_LIMIT_S = 150.0
 """From the start of the system to its first environment step."""
+COMPANY = "tianji"
+ENDLESS_S = 3600.0
+SEEDS_APART = 1000
+"""Of runs beside each other: none plays what another one plays."""
 APART_S = 8.0
 """By which the first of several copies may begin before the last."""
 END_LIMIT_S = 40.0
@@ -55,6 +61,8 @@ class CellTask(Struct, frozen=True, kw_only=True):
     shape: Shape
     copies: bool
     """Whether every node has a run of its own, which knows nothing of the others."""
+    alone: Workload
+    """Of one node: what the company runs."""
 
 
 class SystemFailed(Exception):
@@ -88,6 +96,11 @@ class Driver:
         """Its record."""
         return self.directory / EVENTS
 
+    def kill(self) -> None:
+        """End it and what it started, whatever they do: they own nothing that outlives them."""
+        self.process.kill()
+        self.close()
+
     def close(self) -> None:
         """End it, if it has not ended."""
         if self.process.poll() is None:
@@ -103,29 +116,58 @@ class Driver:
 
 def measure(task: CellTask, directory: Path) -> None:
     """Measure a cell."""
-    with bundle.EventLog(directory / METER) as log:
+    with bundle.EventLog(directory / METER) as log, ExitStack() as stack:
         log.phase("testbed")
-        with open_testbed(task.testbed, task.shape) as testbed:
-            if systems.get(task.system).needs_ray:
-                testbed.start_ray()
-            log.phase("check")
-            for found in testbed.check():
-                log.write(found)
-            # The check sends too: what nodes have used by now is not the system's.
-            for used in testbed.usage():
-                log.write(used)
-            log.phase("setup")
-            with ExitStack() as stack:
-                drivers = []
-                for driver_task, folder, place in tasks(task, directory, testbed):
-                    drivers.append(Driver(driver_task, folder, place))
-                    stack.callback(drivers[-1].close)
-                watch(task, testbed, drivers, log)
-    collect(directory, [driver.events for driver in drivers], copies=task.copies)
+        testbed = stack.enter_context(open_testbed(task.testbed, task.shape))
+        if systems.get(task.system).needs_ray:
+            testbed.start_ray()
+        log.phase("check")
+        for found in testbed.check():
+            log.write(found)
+        # The check sends too: what nodes have used by now is not the system's.
+        for used in testbed.usage():
+            log.write(used)
+        folder = Path(stack.enter_context(TemporaryDirectory(prefix="c-")))
+        log.phase("company")
+        company = start_company(task, testbed, folder, stack)
+        log.phase("setup")
+        drivers = []
+        for driver_task, where, place in tasks(task, directory, folder, testbed):
+            drivers.append(Driver(driver_task, where, place))
+            stack.callback(drivers[-1].close)
+        watch(task, testbed, drivers, log)
+        if any(driver.process.poll() is not None for driver in company):
+            raise SystemFailed("a run that was to keep a node busy ended meanwhile")
+        collect(directory, [driver.events for driver in drivers], copies=task.copies)
 
 
-def tasks(task: CellTask, directory: Path, testbed: Testbed) -> list[tuple[Task, Path, Node]]:
-    """What each host process is told, where its record goes, and where it runs."""
+def start_company(task: CellTask, testbed: Testbed, folder: Path, stack: ExitStack) -> list[Driver]:
+    """Have every node that takes no part run a copy of its own, and stand still until budgets hold.
+
+    Raises
+    ------
+    SystemFailed
+        when one makes no step in time.
+    """
+    endless = msgspec.structs.replace(task.alone, budget_seconds=ENDLESS_S, budget_steps=ENDLESS_STEPS)
+    company = []
+    for number, node in enumerate(testbed.company):
+        seed = task.seed + SEEDS_APART * (task.shape.nodes + number)
+        alone = Task(COMPANY, endless, seed, task.cores, Cluster((node,), testbed.cluster.home))
+        company.append(Driver(alone, folder / f"company-{number}", testbed.home))
+        stack.callback(company[-1].kill)
+    deadline = time.monotonic() + START_LIMIT_S
+    for driver in company:
+        poll = select.poll()
+        poll.register(driver.started, select.POLLIN | select.POLLHUP)
+        if not poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
+            raise SystemFailed("a run that is to keep a node busy made no step in its time")
+    testbed.hold()
+    return company
+
+
+def tasks(task: CellTask, directory: Path, folder: Path, testbed: Testbed) -> list[tuple[Task, Path, Node]]:
+    """What each host process is told, where its record goes (of copies: in a folder that does not stay), and where it runs."""
     cluster, on_first = testbed.cluster, systems.get(task.system).on_first_node
     if not task.copies:
         place = cluster.nodes[0] if on_first else testbed.home
@@ -134,9 +176,8 @@ def tasks(task: CellTask, directory: Path, testbed: Testbed) -> list[tuple[Task,
     longer = msgspec.structs.replace(task.workload, budget_seconds=task.workload.budget_seconds + APART_S)
     return [
         (
-            # Seeds far apart: no copy plays what another one plays.
-            Task(task.system, longer, task.seed + 1000 * number, task.cores, Cluster((node,), cluster.home)),
-            directory / f"copy-{number}",
+            Task(task.system, longer, task.seed + SEEDS_APART * number, task.cores, Cluster((node,), cluster.home)),
+            folder / f"copy-{number}",
             node if on_first else testbed.home,
         )
         for number, node in enumerate(cluster.nodes)

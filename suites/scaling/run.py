@@ -100,7 +100,7 @@ class Scaling(Suite):
             nodes=cell.nodes,
             cores=experiment.cores,
             link_bits_per_s=experiment.link_bits_per_s,
-            ballast=0 if experiment.cores is None else asked["largest"] - cell.nodes,
+            company=0 if experiment.cores is None else asked["largest"] - cell.nodes,
         )
         task = CellTask(
             system=name,
@@ -110,6 +110,7 @@ class Scaling(Suite):
             testbed=asked["testbed"],
             shape=shape,
             copies=copies,
+            alone=experiment.scaled(base, 1),
         )
 
         def watch(folder: Path) -> None:
@@ -152,7 +153,7 @@ class Scaling(Suite):
                     "id": experiment.regime,
                     "cores": experiment.cores,
                     "link_bits_per_s": experiment.link_bits_per_s,
-                    "ballast": shape.ballast,
+                    "company": shape.company,
                     "to_threshold": experiment.to_threshold,
                     "copies": copies,
                 },
@@ -209,7 +210,7 @@ def _phases(events: list[bundle.AnyEvent]) -> dict[str, float]:
             starts[event.name] = min(event.ns, starts.get(event.name, event.ns))
     first = next((event.ns for event in events if isinstance(event, FirstStep)), None)
     last = max((event.ns for event in events if isinstance(event, Snapshot | Episode | Progress)), default=None)
-    marks = [("testbed", starts.get("testbed")), ("check", starts.get("check"))]
-    marks += [("setup", starts.get("setup")), ("measured", first), ("", last)]
+    marks = [(name, starts.get(name)) for name in ("testbed", "check", "company", "setup")]
+    marks += [("measured", first), ("", last)]
     known = [(name, ns) for name, ns in marks if ns is not None]
     return {name: (following - ns) / 1e9 for (name, ns), (_, following) in pairwise(known)}

@@ -28,8 +28,8 @@ class Shape(Struct, frozen=True, kw_only=True):
     """Of each node's link, either direction, Ethernet frames and all; None: as fast as it is."""
     delay_s: Annotated[float, Meta(gt=0)] | None = None
     """That a packet takes from a node to the switch, beside that; None: none is added."""
-    ballast: Annotated[int, Meta(ge=0, le=64)] = 0
-    """Nodes beside these that are kept busy and take no part, so that a node is equally fast at every size."""
+    company: Annotated[int, Meta(ge=0, le=64)] = 0
+    """Nodes beside these that take no part; see `Testbed.company`."""
 
 
 class Testbed(ABC):
@@ -49,6 +49,19 @@ class Testbed(ABC):
     @abstractmethod
     def home(self) -> Node:
         """Where whoever starts processes on the nodes is: outside of all of them."""
+
+    @property
+    def company(self) -> tuple[Node, ...]:
+        """Nodes beside those of the cluster, with a budget like theirs, which whoever uses the testbed keeps busy with what
+        nodes are busy with.
+
+        Emulated nodes share caches and memory. If those that a smaller run leaves unused stood idle, its nodes would each be
+        faster than the same nodes of a larger run, and adding nodes would seem to gain less than it does.
+        """
+        return ()
+
+    def hold(self) -> None:  # noqa: B027 (where there is no company, there is nobody to hold)
+        """Have the company's processes stand still until `limit`, so that they do not slow down who starts meanwhile."""
 
     @abstractmethod
     def start_ray(self) -> None:

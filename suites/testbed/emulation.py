@@ -8,6 +8,7 @@ what it had to leave.
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -19,7 +20,6 @@ import msgspec
 
 from suites.bundle import NodeCheck, NodeUsage
 from suites.testbed import netns, probe
-from suites.testbed.ballast import Busy, policy
 from suites.testbed.base import Shape, Testbed
 from suites.testbed.control_groups import MOST, ControlGroups, Group, Hierarchy
 from suites.testbed.counters import LinkCounters, NodeTraffic
@@ -57,8 +57,7 @@ class Emulated(Testbed):
         super().__init__(shape)
         self._stack = ExitStack()
         self._places: list[Place] = []
-        self._ballast: list[tuple[Node, Group]] = []
-        self._busy: Busy | None = None
+        self._company: list[Place] = []
         self._ray_address: str | None = None
 
     @property
@@ -71,9 +70,9 @@ class Emulated(Testbed):
 
     def set_up(self) -> None:
         shape, own = self.shape, len(os.sched_getaffinity(0))
-        if shape.ballast and shape.cores is None:
-            raise ConfigError("testbed netns: ballast is for nodes with a budget of cores")
-        if shape.cores is not None and (wanted := shape.cores * (shape.nodes + shape.ballast)) > own:
+        if shape.company and shape.cores is None:
+            raise ConfigError("testbed netns: company is for nodes with a budget of cores")
+        if shape.cores is not None and (wanted := shape.cores * (shape.nodes + shape.company)) > own:
             raise ConfigError(f"testbed netns: {wanted:g} cores in all are asked for, and this machine has {own}")
         stack = self._stack
         try:
@@ -83,9 +82,9 @@ class Emulated(Testbed):
             outside = stack.enter_context(ControlGroups())
         except PermissionError as error:
             raise ConfigError(f"testbed netns: {error.strerror or error}; it needs root") from error
-        groups.weigh(shape.nodes + shape.ballast)
+        groups.weigh(shape.nodes + shape.company)
         outside.weigh(shape.nodes)
-        self._star = netns.Star(shape.nodes, netns.Link(shape.link_bits_per_s, shape.delay_s))
+        self._star = netns.Star(shape.nodes + shape.company, netns.Link(shape.link_bits_per_s, shape.delay_s))
         stack.callback(self._star.close)
         for number, bare in enumerate(self._star.nodes, 1):
             budget, daemons = groups.create(f"node{number}"), outside.create(f"node{number}")
@@ -95,19 +94,15 @@ class Emulated(Testbed):
                 interface = socket.if_nametoindex(netns.LINK)
             stack.callback(link.close)
             stack.callback(traffic.close)
-            self._places.append(Place(node, budget, daemons, link, interface, traffic))
+            places = self._places if number <= shape.nodes else self._company
+            places.append(Place(node, budget, daemons, link, interface, traffic))
         with netns.inside(self._star.switch):
             self._switch = LinkCounters()
         stack.callback(self._switch.close)
-        for number in range(1, shape.ballast + 1):
-            group = groups.create(f"ballast{number}")
-            self._ballast.append((Node(f"ballast {number}", None, group.folders), group))
-        if self._ballast:
-            self._busy = stack.enter_context(Busy([node for node, _ in self._ballast], policy()))
 
     def take_down(self) -> None:
         self._stack.close()
-        self._places, self._ballast, self._busy, self._ray_address = [], [], None, None
+        self._places, self._company, self._ray_address = [], [], None
 
     def start_ray(self) -> None:
         outside = [msgspec.structs.replace(place.node, control_groups=place.daemons.folders) for place in self._places]
@@ -117,10 +112,10 @@ class Emulated(Testbed):
         shape = self.shape
         shares: list[float] | list[None] = [None] * shape.nodes
         if shape.cores is not None:
-            everywhere = [*((place.node, place.budget) for place in self._places), *self._ballast]
+            everywhere = [(place.node, place.budget) for place in (*self._places, *self._company)]
             self._budgets.weigh(MOST)
             shares = probe.checked_budgets(everywhere, shape.cores)[: shape.nodes]
-            self._budgets.weigh(shape.nodes + shape.ballast)
+            self._budgets.weigh(shape.nodes + shape.company)
         found = []
         neighbours = probe.neighbours([place.node for place in self._places], self.home)
         for number, ((node, peer), share) in enumerate(zip(neighbours, shares, strict=True), 1):
@@ -146,12 +141,23 @@ class Emulated(Testbed):
 
     def limit(self) -> None:
         self._sort_workers()
-        for group in (*(place.budget for place in self._places), *(group for _, group in self._ballast)):
-            group.limit(self.shape.cores)
+        for place in (*self._places, *self._company):
+            place.budget.limit(self.shape.cores)
         if self.shape.cores is not None:
             self._budgets.weigh(MOST)
-        if self._busy is not None:
-            self._busy.begin()
+        self._signal_company(signal.SIGCONT)
+
+    @property
+    def company(self) -> tuple[Node, ...]:
+        return tuple(place.node for place in self._company)
+
+    def hold(self) -> None:
+        self._signal_company(signal.SIGSTOP)
+
+    def _signal_company(self, number: signal.Signals) -> None:
+        for pid in (pid for place in self._company for pid in place.budget.processes()):
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
 
     def _sort_workers(self) -> None:
         """Ray's workers are started by its daemons, and do the node's work."""
@@ -162,7 +168,7 @@ class Emulated(Testbed):
         self._sort_workers()
         to_nodes = self._switch.read()
         found = []
-        for number, (place, port) in enumerate(zip(self._places, self._star.ports, strict=True), 1):
+        for number, (place, port) in enumerate(zip(self._places, self._star.ports[: self.shape.nodes], strict=True), 1):
             used = place.budget.used()
             sent, control = place.traffic.read()
             found.append(
@@ -188,8 +194,8 @@ class Emulated(Testbed):
             said.append(
                 f"a node's {shape.cores:g} cores are a quota of CPU time ({quota}); part of what packets cost is not in it"
             )
-        if shape.ballast:
-            said.append(f"{shape.ballast} more nodes' worth of cores is kept busy by processes that take no part")
+        if shape.company:
+            said.append(f"{shape.company} more nodes with such budgets are busy with runs of their own, which take no part")
         if shape.link_bits_per_s is not None:
             said.append(f"links carry {shape.link_bits_per_s / 1e6:g} Mbit/s by token buckets at both ends")
         if shape.delay_s is not None:

@@ -101,6 +101,6 @@ def not_given(shape: Shape) -> list[str]:
         said.append(f"no link is limited to {shape.link_bits_per_s / 1e6:g} Mbit/s")
     if shape.delay_s is not None:
         said.append(f"no link has a delay of {shape.delay_s * 1e3:g} ms")
-    if shape.ballast:
-        said.append(f"{shape.ballast} nodes' worth of ballast is not there")
+    if shape.company:
+        said.append("no other nodes are kept busy")
     return said

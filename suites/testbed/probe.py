@@ -13,7 +13,7 @@ from contextlib import ExitStack
 import msgspec
 from msgspec import Struct
 
-from suites.testbed.ballast import Busy, loop
+from suites.testbed.busy import Busy, loop
 from suites.testbed.control_groups import Group
 from suites.testbed.netns import inside
 from tianji.launch.node import Node

@@ -7,7 +7,7 @@ from suites.testbed.registry import open_testbed
 
 
 def main(how):
-    with open_testbed("netns", Shape(nodes=2, cores=0.2, ballast=1)) as testbed:
+    with open_testbed("netns", Shape(nodes=2, cores=0.2, company=1)) as testbed:
         print(*(group for node in testbed.cluster.nodes for group in node.control_groups), flush=True)
         sys.stdin.readline()
         if how == "raise":

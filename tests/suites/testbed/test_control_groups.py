@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from suites.testbed import control_groups
-from suites.testbed.ballast import Busy, loop
+from suites.testbed.busy import Busy, loop
 from suites.testbed.control_groups import ControlGroups, Group, Hierarchy, Used, leftovers
 from tianji.launch.node import Node
 

@@ -1,8 +1,4 @@
-"""Keeps nodes busy: `python -m suites.testbed.ballast PARENT` computes as a small policy does, on one core.
-
-Cores, caches and memory are shared by all emulated nodes. If those that a smaller run leaves unused stood idle, its nodes
-would each be faster than the same nodes of a larger one, and adding nodes would seem to gain less than it does.
-"""
+"""Processes that do nothing but compute, for a while: what budgets are measured with."""
 
 from __future__ import annotations
 
@@ -15,16 +11,8 @@ from typing import IO
 
 from tianji.launch.children import ONE_THREAD
 from tianji.launch.node import Node
-from tianji.launch.process import die_with_parent, name_process
 
 READY = b"r"
-ROWS, WIDTH = 256, 64
-"""Of the matrices: a minibatch, and a layer of a small policy."""
-
-
-def policy() -> list[str]:
-    """A program for `Busy`: small matrix products and their tanh, as ballast."""
-    return [sys.executable, "-m", "suites.testbed.ballast", str(os.getpid())]
 
 
 def loop() -> list[str]:
@@ -44,7 +32,7 @@ class Busy:
     places
         one for each process.
     program
-        `policy` or `loop`.
+        says `READY` on its standard output, and begins when it is sent a byte.
 
     Raises
     ------
@@ -85,24 +73,3 @@ class Busy:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def main(parent: int) -> None:
-    """Wait for a byte, then compute until the parent ends."""
-    # Only those who compute need it.
-    import numpy as np
-
-    die_with_parent(parent)
-    name_process("tj-ballast")
-    random = np.random.default_rng(0)
-    rows = random.normal(size=(ROWS, WIDTH)).astype(np.float32)
-    layer = random.normal(size=(WIDTH, WIDTH)).astype(np.float32)
-    sys.stdout.buffer.write(READY)
-    sys.stdout.flush()
-    while sys.stdin.buffer.read(1):
-        while True:
-            np.tanh(rows @ layer)
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]))
