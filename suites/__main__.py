@@ -24,6 +24,7 @@ from suites.testbed import netns, registry
 from suites.transmission.run import Transmission
 
 SUITES: dict[str, Suite] = {suite.name: suite for suite in (Convergence(), Scaling(), Staleness(), Transmission())}
+MOST_NODES = 64
 TESTBEDS = sorted({testbed for suite in SUITES.values() for testbed in suite.testbeds})
 
 
@@ -43,6 +44,7 @@ def parser() -> OneLineParser:
     run.add_argument("--first-seed", type=int, default=0, metavar="S", help="of the first block: fresh seeds confirm a finding")
     run.add_argument("--once", action="store_true", help="no system runs twice: the session then has no noise floor")
     run.add_argument("--testbed", metavar="|".join(TESTBEDS), help="one alone; otherwise all that the profile asks for")
+    run.add_argument("--nodes", metavar="N,M,...", help="numbers of nodes, of the suite scaling")
     run.add_argument("--out", type=Path, required=True, metavar="DIR")
     run.add_argument("--resume", action="store_true", help="go on with the session in --out, block by block")
     derive = commands.add_parser("derive", help="copies of bundles for committing: no snapshots, no logs")
@@ -54,6 +56,21 @@ def parser() -> OneLineParser:
 def _one_of(what: str, name: str, known: Sequence[str]) -> None:
     if name not in known:
         raise ConfigError(f"unknown {what} {name!r}; known: {', '.join(known)}")
+
+
+def _sizes(text: str | None, suite: Suite) -> tuple[int, ...] | None:
+    """Numbers of nodes."""
+    if text is None:
+        return None
+    if not suite.sized:
+        raise ConfigError(f"--nodes {text}: suite {suite.name} does not ask what the number of nodes does")
+    try:
+        sizes = tuple(sorted({int(part) for part in text.split(",")}))
+    except ValueError:
+        sizes = (0,)
+    if not 1 <= sizes[0] <= sizes[-1] <= MOST_NODES:
+        raise ConfigError(f"--nodes {text}: give numbers from 1 to {MOST_NODES}, such as 1,2,4")
+    return sizes
 
 
 def request(options: Any, suite: Suite) -> Request:
@@ -76,6 +93,7 @@ def request(options: Any, suite: Suite) -> Request:
         first_seed=options.first_seed,
         once=options.once,
         testbed=options.testbed,
+        nodes=_sizes(options.nodes, suite),
         cores=tuple(sorted(os.sched_getaffinity(0))),
     )
 

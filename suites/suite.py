@@ -25,6 +25,8 @@ class Request(Struct, frozen=True, kw_only=True):
     once: bool
     """Whether no system runs twice in a block."""
     testbed: str | None
+    nodes: tuple[int, ...] | None = None
+    """How many, of a suite that asks what their number does."""
     cores: tuple[int, ...]
 
 
@@ -35,6 +37,8 @@ class Suite(ABC):
     about: str
     profiles: Mapping[str, Any]
     testbeds: tuple[str, ...]
+    sized: bool = False
+    """Whether it asks what the number of nodes does."""
 
     @abstractmethod
     def workloads(self) -> dict[str, str]:

@@ -35,6 +35,8 @@ from tianji.launch.node import Cluster, Node
 from tianji.launch.process import die_with_parent, name_process
 
 TASK, EVENTS, METER = "task.json", "events.jsonl", "meter.jsonl"
+DEVIATIONS = "testbed.json"
+"""What of the testbed is not as it was asked for, in words."""
 INTERVAL_S = 0.5
 """Between two looks at what nodes have used."""
 START_LIMIT_S = 150.0
@@ -119,6 +121,7 @@ def measure(task: CellTask, directory: Path) -> None:
     with bundle.EventLog(directory / METER) as log, ExitStack() as stack:
         log.phase("testbed")
         testbed = stack.enter_context(open_testbed(task.testbed, task.shape))
+        (directory / DEVIATIONS).write_bytes(msgspec.json.encode(testbed.deviations()))
         if systems.get(task.system).needs_ray:
             testbed.start_ray()
         log.phase("check")

@@ -19,7 +19,7 @@ from suites.evaluator import evaluate
 from suites.plan import Cell, Plan, block_of, new_session
 from suites.scaling import sweep
 from suites.scaling.experiment import Experiment
-from suites.scaling.host import CellTask
+from suites.scaling.host import DEVIATIONS, CellTask
 from suites.scaling.sweep import Part, Profile
 from suites.suite import Request, Suite
 from suites.testbed.base import Name, Shape
@@ -39,6 +39,7 @@ class Scaling(Suite):
 
     name, about, profiles = sweep.NAME, sweep.ABOUT, sweep.PROFILES
     testbeds = TESTBEDS
+    sized = True
 
     def workloads(self) -> dict[str, str]:
         return {experiment.id: experiment.title for experiment in sweep.EXPERIMENTS.values()}
@@ -57,7 +58,7 @@ class Scaling(Suite):
         testbed = request.testbed or TESTBEDS[0]
         if reason := unavailable(testbed):
             raise ConfigError(f"testbed {testbed} cannot be had here: {reason}; --testbed local needs nothing")
-        parts = {name: _part(profile, name, request.systems) for name in request.workloads or profile.workloads}
+        parts = {name: _part(profile, name, request.systems, request.nodes) for name in request.workloads or profile.workloads}
         cells: list[Cell] = []
         skipped: list[str] = []
         workloads = {}
@@ -96,11 +97,12 @@ class Scaling(Suite):
         assert cell.nodes is not None
         base = convert(asked["workload"], Workload, f"workload {experiment.workload}")
         workload = experiment.scaled(base, 1 if copies else cell.nodes)
+        emulated = asked["testbed"] == "netns"
         shape = Shape(
             nodes=cell.nodes,
-            cores=experiment.cores,
-            link_bits_per_s=experiment.link_bits_per_s,
-            company=0 if experiment.cores is None else asked["largest"] - cell.nodes,
+            cores=experiment.cores if emulated else None,
+            link_bits_per_s=experiment.link_bits_per_s if emulated else None,
+            company=asked["largest"] - cell.nodes if emulated and experiment.cores is not None else 0,
         )
         task = CellTask(
             system=name,
@@ -139,6 +141,9 @@ class Scaling(Suite):
             )
         # What it is told of addresses changes nothing that is said of it.
         told = Task(name, workload, cell.seed, plan.cores, Cluster(tuple(here() for _ in range(1 if copies else cell.nodes))))
+        found = measured.partial / DEVIATIONS
+        of_testbed: list[str] = msgspec.json.decode(found.read_bytes(), type=list[str]) if found.exists() else []
+        found.unlink(missing_ok=True)
         return measured.publish(
             failure,
             later,
@@ -151,23 +156,28 @@ class Scaling(Suite):
                 "workload": msgspec.to_builtins(workload),
                 "regime": {
                     "id": experiment.regime,
-                    "cores": experiment.cores,
-                    "link_bits_per_s": experiment.link_bits_per_s,
+                    "cores": shape.cores,
+                    "link_bits_per_s": shape.link_bits_per_s,
                     "company": shape.company,
                     "to_threshold": experiment.to_threshold,
                     "copies": copies,
                 },
                 "system": under_test.settings(told),
             },
-            deviations=under_test.deviations(told),
+            deviations=[*under_test.deviations(told), *of_testbed],
             phases_s=_phases(measured.events),
         )
 
 
-def _part(profile: Profile, name: str, asked: tuple[str, ...] | None) -> Part:
+def _part(profile: Profile, name: str, asked: tuple[str, ...] | None, nodes: tuple[int, ...] | None) -> Part:
     """Which systems a profile runs on how many nodes.
 
     An experiment that is not in it is run as its first one is; a system that is not, on as many nodes as the others together.
+
+    Parameters
+    ----------
+    asked, nodes
+        these systems alone, on these numbers of nodes alone; None: as the profile says.
 
     Raises
     ------
@@ -178,7 +188,8 @@ def _part(profile: Profile, name: str, asked: tuple[str, ...] | None) -> Part:
         raise ConfigError(f"unknown workload {name!r} of suite scaling; known: {', '.join(sweep.EXPERIMENTS)}")
     part = profile.parts.get(name, next(iter(profile.parts.values())))
     everywhere = tuple(sorted({size for sizes in part.values() for size in sizes}))
-    return part if asked is None else {system: part.get(system, everywhere) for system in asked}
+    chosen = part if asked is None else {system: part.get(system, everywhere) for system in asked}
+    return chosen if nodes is None else dict.fromkeys(chosen, nodes)
 
 
 def _spreads(name: str) -> bool:

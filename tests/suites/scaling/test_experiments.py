@@ -85,6 +85,16 @@ def test_a_session_has_blocks_of_one_size_and_one_experiment():
     assert msgspec.json.decode(msgspec.json.encode(plan), type=type(plan)) == plan
 
 
+def test_numbers_of_nodes_can_be_chosen():
+    plan, _ = Scaling().plan(request(nodes=(1, 5), workloads=("dqn-link-weak",), blocks=1, systems=("tianji", "tianji-copies")))
+    assert [(cell.nodes, cell.system) for cell in plan.cells] == [
+        (1, "tianji"),
+        (1, "tianji-copies"),
+        (5, "tianji"),
+        (5, "tianji-copies"),
+    ]
+
+
 def test_what_is_unknown_or_cannot_be_shared_is_said():
     with pytest.raises(ConfigError, match="unknown workload 'no'"):
         Scaling().plan(request(workloads=("no",)))
