@@ -56,8 +56,8 @@ class SameCode(System):
             actors=actors,
             envs_per_actor=w.environments // (actors * groups),
             fusion_rounds=w.fusion_rounds,
-            # The testbed's networks are its own.
-            encrypt=encrypt,
+            # A testbed's networks are its own.
+            encrypt=encrypt or task.cluster is None,
             network=w.network,
             ppo=w.ppo or PPOConfig(),
             dqn=_share(w.dqn, groups),

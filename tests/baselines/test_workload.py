@@ -43,8 +43,10 @@ def test_a_simulator_is_for_those_whose_environments_can_wait_together():
     slow, drawn = catalogue.load("cartpole-dqn-latency"), catalogue.load("pixels-dqn-link")
     for workload in (slow, drawn):
         assert "simulator is not translated" in system.get("sb3").unable(workload)
-        for other in ("rllib", "xingtian", "tianji", "sync"):
+        for other in ("xingtian", "tianji", "sync"):
             assert system.get(other).unable(workload) is None
+    assert system.get("rllib").unable(slow) is None
+    assert "pictures are not translated" in system.get("rllib").unable(drawn)
     assert slow.certified, "time changes nothing of what is computed"
     assert not drawn.certified
     assert drawn.describe().observation_shape == (84, 84, 3)

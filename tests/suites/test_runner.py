@@ -31,7 +31,7 @@ def complaint(capsys, *arguments):
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["transmision"], "known: convergence, staleness, transmission"),
+        (["transmision"], "known: convergence, scaling, staleness, transmission"),
         (["convergence", "convergence"], "twice"),
         (["convergence", "--profile", "huge"], "known: smoke"),
         (["convergence", "--systems", "tianji,rlib"], "did you mean rllib"),

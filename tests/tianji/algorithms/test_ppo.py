@@ -220,7 +220,8 @@ def test_who_assesses_a_chunk_makes_no_difference(steps):
         part |= {"advantage": batch.advantage.reshape(shape), "value": batch.value.reshape(shape)}
     collated = collate(parts, CARTPOLE)
     for name in COLUMNS:
-        assert np.array_equal(getattr(collated, name), getattr(whole, name)), name
+        # But for last bits: some kernels of BLAS give a row others in a larger matrix.
+        assert np.allclose(getattr(collated, name), getattr(whole, name), rtol=1e-6, atol=1e-6), name
 
 
 def test_final_observations_come_in_order_of_step_and_environment():

@@ -48,7 +48,7 @@ class UntilReplaced:
         if isinstance(message, Restarted):
             self.told += 1
             self.mark = None
-        if not isinstance(message, Progress) or self.told < self.kills:
+        if not isinstance(message, Progress) or not message.role.startswith("learner") or self.told < self.kills:
             return
         steps = message.counters["steps"]
         if self.mark is None:
