@@ -33,7 +33,7 @@ EXPERIMENTS = {
             scaling="weak",
             cores=NODE_CORES,
             link_bits_per_s=GIGABIT,
-            seconds=10,
+            seconds=16,
         ),
         Experiment(
             id="dqn-latency-weak",
@@ -43,7 +43,7 @@ EXPERIMENTS = {
             scaling="weak",
             cores=NODE_CORES,
             link_bits_per_s=GIGABIT,
-            seconds=10,
+            seconds=20,
         ),
         Experiment(
             id="dqn-link-weak",
