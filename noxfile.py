@@ -1,4 +1,4 @@
-"""Sessions: `tests`, `lint`, `bench`, `micro`. Each builds its own environment from pyproject.toml and constraints.txt."""
+"""Sessions: `tests`, `lint`, `bench`, `scaling`, `micro`. Each builds its own environment from pyproject.toml and constraints.txt."""
 
 from __future__ import annotations
 
@@ -44,15 +44,35 @@ def bench(session: nox.Session) -> None:
     Other arguments go to `tianji-bench run`.
     """
     install(session, "bench,sb3")
+    measure(session, "bench", ["convergence", "transmission", "--profile", "smoke"])
+
+
+@nox.session
+def scaling(session: nox.Session) -> None:
+    """One to eight emulated nodes, then the report (6 minutes); needs root. `-- --resume` goes on with the latest one.
+
+    Other arguments go to `tianji-bench run`: `-- scaling --profile standard`, or on a Ray cluster `-- scaling --testbed ray --nodes 1,2`.
+    """
+    install(session, "bench")
+    measure(session, "scaling", ["scaling", "--profile", "smoke", "--testbed", "netns"])
+
+
+def measure(session: nox.Session, name: str, usual: list[str]) -> None:
+    """Run suites into a new folder, results/NAME-NNN, or what is left of the latest one, and build the report.
+
+    Parameters
+    ----------
+    usual
+        what is run where the session is given no arguments of its own.
+    """
     results = Path("results")
-    begun = sorted(results.glob("bench-[0-9][0-9][0-9]"))
+    begun = sorted(results.glob(f"{name}-[0-9][0-9][0-9]"))
     resume = "--resume" in session.posargs
     if resume and not begun:
-        session.error("there is nothing to resume: results/ holds no bench-NNN; leave --resume out")
+        session.error(f"there is nothing to resume: results/ holds no {name}-NNN; leave --resume out")
     number = 1 + max((int(path.name[-3:]) for path in begun), default=0)
-    folder = begun[-1] if resume else results / f"bench-{number:03d}"
-    chosen = [argument for argument in session.posargs if argument != "--resume"]
-    chosen = chosen or ["convergence", "transmission", "--profile", "smoke"]
+    folder = begun[-1] if resume else results / f"{name}-{number:03d}"
+    chosen = [argument for argument in session.posargs if argument != "--resume"] or usual
     run = ["tianji-bench", "run", *chosen, "--out", str(folder)]
     # A failed run is part of the report (exit status 1); it fails the session when the report is there.
     session.run(*run, *(["--resume"] if resume else []), success_codes=[0, 1], **GRACE)
