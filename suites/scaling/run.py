@@ -75,7 +75,9 @@ class Scaling(Suite):
                 for nodes in sorted({size for sizes in part.values() for size in sizes}):
                     asked = [system for system, sizes in part.items() if nodes in sizes]
                     able = list(_able(experiment, workload, nodes, asked, skipped))
-                    cells += block_of(name, able, None, block, first_seed=request.first_seed, nodes=nodes) if able else []
+                    largest = nodes == workloads[name]["largest"] and not request.once
+                    twice = profile.twice if largest and profile.twice in able else None
+                    cells += block_of(name, able, twice, block, first_seed=request.first_seed, nodes=nodes) if able else []
         if not cells:
             raise ConfigError(f"nothing is left to run: {'; '.join(dict.fromkeys(skipped))}")
         plan = Plan(

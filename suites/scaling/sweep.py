@@ -82,6 +82,8 @@ class Profile(Struct, frozen=True, kw_only=True):
     parts: dict[str, Part]
     """By experiment."""
     blocks: int
+    twice: str | None = None
+    """The system that runs twice in each block, on the largest number of nodes: A against A shows the noise floor."""
 
     @property
     def workloads(self) -> tuple[str, ...]:
@@ -112,6 +114,7 @@ PROFILES = {
             "ppo-cpu-strong": {"tianji": SIZES, "xingtian": SIZES},
         },
         blocks=5,
+        twice="tianji",
     ),
     "paper": Profile(
         parts={
@@ -122,5 +125,6 @@ PROFILES = {
             "ppo-cpu-strong": _part(SIZES, SIZES, rllib=SIZES, rllib_multi_learner=SIZES),
         },
         blocks=10,
+        twice="tianji",
     ),
 }
