@@ -1,4 +1,4 @@
-"""Sessions: `tests`, `lint`, `bench`, `scaling`, `micro`. Each builds its own environment from pyproject.toml and constraints.txt."""
+"""Sessions: `tests`, `lint`, `bench`, `scaling`, `micro`. Each has an environment of its own, with exact versions."""
 
 from __future__ import annotations
 
@@ -51,7 +51,8 @@ def bench(session: nox.Session) -> None:
 def scaling(session: nox.Session) -> None:
     """One to eight emulated nodes, then the report (6 minutes); needs root. `-- --resume` goes on with the latest one.
 
-    Other arguments go to `tianji-bench run`: `-- scaling --profile standard`, or on a Ray cluster `-- scaling --testbed ray --nodes 1,2`.
+    Other arguments go to `tianji-bench run`: `-- scaling --profile standard`, or, on a Ray cluster,
+    `-- scaling --testbed ray --nodes 1,2`.
     """
     install(session, "bench")
     measure(session, "scaling", ["scaling", "--profile", "smoke", "--testbed", "netns"])

@@ -37,7 +37,7 @@ class XingTian(SameCode):
 
     def config(self, task: Task) -> TrainConfig:
         # A node of several may have a fraction of a core: one explorer is enough for it.
-        actors = actors_for(task) if task.cluster is None else task.nodes
+        actors = actors_for(task) * task.nodes
         return self._config(task, actors=actors, buffer=False, chunk_slots=SLOTS)
 
     def deviations(self, task: Task) -> list[str]:

@@ -7,6 +7,7 @@ keep it apart from the others.
 
 from __future__ import annotations
 
+import os
 import time
 from contextlib import ExitStack
 
@@ -24,7 +25,9 @@ class Local(Testbed):
 
     def __init__(self, shape: Shape) -> None:
         super().__init__(shape)
-        self._nodes = tuple(Node(f"127.0.0.{number}") for number in range(2, shape.nodes + 2))
+        # Nobody holds them to it: it says how many processes make sense.
+        share = max(1.0, len(os.sched_getaffinity(0)) / shape.nodes)
+        self._nodes = tuple(Node(f"127.0.0.{number}", cores=share) for number in range(2, shape.nodes + 2))
         self._stack = ExitStack()
         self._ray_address: str | None = None
 

@@ -37,7 +37,8 @@ def main(out):
         def on(node, command):
             for there, here in (("10.0.0.1", first.address), ("10.0.0.2", second.address)):
                 command = command.replace(there, here)
-            done = node.popen(["bash", "-c", command], env=environment, cwd=HERE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+            output = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+            done = node.popen(["bash", "-c", command], env=environment, cwd=HERE, **output)
             said, _ = done.communicate(timeout=LIMIT_S)
             assert done.returncode == 0, f"{command}: {said.decode()}"
 
@@ -45,7 +46,7 @@ def main(out):
         on(second, join + " --object-store-memory=100000000")
         # As the document has it, but for how much of it: one size, one system, and the shortest experiment.
         suite = re.sub(r"--workloads \S+", "--workloads dqn-link-weak", suite)
-        suite = re.sub(r"--systems \S+", "--systems tianji", suite).replace("--nodes 1,2", "--nodes 2 --seeds 1")
+        suite = re.sub(r"--systems \S+", "--systems tianji", suite).replace("--nodes 1,2", "--nodes 2 --seeds 1 --once")
         on(first, re.sub(r"--out \S+", f"--out {out}", suite))
     (bundle,) = Path(out).glob("*/bundle.json")
     manifest = json.loads(bundle.read_text())
