@@ -30,7 +30,7 @@ from tianji.launch.supervisor import RoleFailed
 from tianji.messages import ProtocolError
 from tianji.topology import chunk_layout
 
-TWO = Cluster((Node("127.0.0.1"), Node("127.0.0.2")))
+TWO = Cluster((Node("127.0.0.1", cores=1.0), Node("127.0.0.2", cores=1.0)))
 
 
 def config(workload, **settings):

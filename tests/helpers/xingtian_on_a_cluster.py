@@ -41,7 +41,7 @@ def main(folder):
         nodes.add_node(num_cpus=1)
         nodes.wait_for_nodes()
         address = nodes.address.rpartition(":")[0]
-        cluster = Cluster((Node(address), Node(address)), home=address, ray_address=nodes.address)
+        cluster = Cluster((Node(address, cores=1.0), Node(address, cores=1.0)), home=address, ray_address=nodes.address)
         told = train(PPO, cluster)
         try:
             cause = str(train(LONG, cluster, kill_the_second_broker).processes)
