@@ -342,9 +342,10 @@ def publish(partial: Path, manifest: Manifest) -> Path:
 
 
 def derive(parent: Bundle, directory: Path) -> Path:
-    """Write a copy for committing into `directory`: all events, no snapshots, no log, and the parent's digest.
+    """Write a copy for committing into `directory`: no snapshots, no log, and the parent's digest.
 
-    It yields the same metrics; what it lacks is what a new evaluation would need.
+    It yields the same metrics; what it lacks is what a new evaluation would need, and the episodes of a run whose subject was
+    throughput alone.
 
     Raises
     ------
@@ -359,7 +360,11 @@ def derive(parent: Bundle, directory: Path) -> Path:
     for name in ("bundle.json", "events.jsonl"):
         digest.update((parent.path / name).read_bytes())
     partial.mkdir(parents=True)
-    shutil.copyfile(parent.path / "events.jsonl", partial / "events.jsonl")
+    if parent.manifest.suite == "scaling" and not any(isinstance(event, Evaluation) for event in parent.events):
+        kept = [event for event in parent.events if not isinstance(event, Episode)]
+        (partial / "events.jsonl").write_bytes(b"".join(encode_event(event) + b"\n" for event in kept))
+    else:
+        shutil.copyfile(parent.path / "events.jsonl", partial / "events.jsonl")
     return publish(partial, msgspec.structs.replace(parent.manifest, derived_from=digest.hexdigest()))
 
 

@@ -329,3 +329,17 @@ def test_a_system_that_consumed_nothing_has_no_ratio(tmp_path):
     assert find(rows, "xingtian", "unique_consumption_samples_per_s", 2)["value"] == 0
     row = find(rows, "tianji", "unique_consumption_ratio", 2, "xingtian")
     assert (row["value"], row["n"], row["censored"]) == (None, 0, 1)
+
+
+@pytest.mark.parametrize("trains", [True, False])
+def test_a_derived_bundle_says_the_same_and_keeps_episodes_only_where_they_count(tmp_path, trains):
+    place = made.write(tmp_path / "made", "tianji", 2, 0, Setting(trains=trains))
+    episode = bundle.encode_event(bundle.Episode(10**9, 200.0, 200, 400)) + b"\n"
+    with (place / "events.jsonl").open("ab") as file:
+        file.write(episode)
+    derived = bundle.read(bundle.derive(bundle.read(place), tmp_path / "derived"))
+    assert any(isinstance(event, bundle.Episode) for event in derived.events) is trains
+    before, after = analysis.understand(bundle.read(place)), analysis.understand(derived)
+    assert after.metrics == before.metrics
+    assert after.rates == before.rates
+    assert after.crossings == before.crossings
