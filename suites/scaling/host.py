@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -35,8 +36,8 @@ from tianji.launch.node import Cluster, Node
 from tianji.launch.process import die_with_parent, name_process
 
 TASK, EVENTS, METER = "task.json", "events.jsonl", "meter.jsonl"
-DEVIATIONS = "testbed.json"
-"""What of the testbed is not as it was asked for, in words."""
+TOLD = "told.json"
+"""What the system was told, and what of it and of the testbed is not as it was asked for."""
 INTERVAL_S = 0.5
 """Between two looks at what nodes have used."""
 START_LIMIT_S = 150.0
@@ -65,6 +66,22 @@ class CellTask(Struct, frozen=True, kw_only=True):
     """Whether every node has a run of its own, which knows nothing of the others."""
     alone: Workload
     """Of one node: what the company runs."""
+
+
+class Told(Struct, frozen=True):
+    """What a bundle says of the system and the testbed."""
+
+    settings: dict[str, Any]
+    deviations: list[str]
+
+
+def told(task: CellTask, given: Task, testbed: Testbed) -> Told:
+    """What a system makes of what it is given; of a cluster's address only that there is one."""
+    cluster = given.cluster
+    if cluster is not None and cluster.ray_address is not None:
+        given = msgspec.structs.replace(given, cluster=msgspec.structs.replace(cluster, ray_address="auto"))
+    system = systems.get(task.system)
+    return Told(system.settings(given), [*system.deviations(given), *testbed.deviations()])
 
 
 class SystemFailed(Exception):
@@ -121,7 +138,6 @@ def measure(task: CellTask, directory: Path) -> None:
     with bundle.EventLog(directory / METER) as log, ExitStack() as stack:
         log.phase("testbed")
         testbed = stack.enter_context(open_testbed(task.testbed, task.shape))
-        (directory / DEVIATIONS).write_bytes(msgspec.json.encode(testbed.deviations()))
         if systems.get(task.system).needs_ray:
             testbed.start_ray()
         log.phase("check")
@@ -131,6 +147,7 @@ def measure(task: CellTask, directory: Path) -> None:
         for used in testbed.usage():
             log.write(used)
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="c-")))
+        (directory / TOLD).write_bytes(msgspec.json.encode(told(task, tasks(task, directory, folder, testbed)[0][0], testbed)))
         log.phase("company")
         company = start_company(task, testbed, folder, stack)
         log.phase("setup")

@@ -10,7 +10,6 @@ from pathlib import Path
 import msgspec
 
 from baselines import system as systems
-from baselines.system import Task
 from baselines.workload import Workload
 from suites import bundle, catalogue, runner
 from suites.bundle import Episode, FirstStep, Manifest, Phase, Progress, Snapshot
@@ -19,12 +18,11 @@ from suites.evaluator import evaluate
 from suites.plan import Cell, Plan, block_of, new_session
 from suites.scaling import sweep
 from suites.scaling.experiment import Experiment
-from suites.scaling.host import DEVIATIONS, CellTask
+from suites.scaling.host import TOLD, CellTask, Told
 from suites.scaling.sweep import Part, Profile
 from suites.suite import Request, Suite
 from suites.testbed.base import Name, Shape
 from suites.testbed.registry import unavailable
-from tianji.launch.node import Cluster, here
 from tianji.settings import convert
 
 COPIES = "-copies"
@@ -141,10 +139,8 @@ class Scaling(Suite):
                 snapshots,
                 lambda share: progress(MEASURED_SHARE + (1 - MEASURED_SHARE) * share, "evaluating snapshots"),
             )
-        # What it is told of addresses changes nothing that is said of it.
-        told = Task(name, workload, cell.seed, plan.cores, Cluster(tuple(here() for _ in range(1 if copies else cell.nodes))))
-        found = measured.partial / DEVIATIONS
-        of_testbed: list[str] = msgspec.json.decode(found.read_bytes(), type=list[str]) if found.exists() else []
+        found = measured.partial / TOLD
+        told = msgspec.json.decode(found.read_bytes(), type=Told) if found.exists() else Told({}, [])
         found.unlink(missing_ok=True)
         return measured.publish(
             failure,
@@ -162,9 +158,9 @@ class Scaling(Suite):
                     "link_bits_per_s": shape.link_bits_per_s,
                 },
                 "company": shape.company,
-                "system": under_test.settings(told),
+                "system": told.settings,
             },
-            deviations=[*under_test.deviations(told), *of_testbed],
+            deviations=told.deviations,
             phases_s=_phases(measured.events),
         )
 

@@ -61,7 +61,7 @@ def test_a_system_on_two_nodes_says_how_far_it_is(tmp_path, system):
     own = {event.role: event.value for event in kinds(events, Counter) if event.name == "learner_optimizer_steps"}
     assert len(own) == len(learners)
     assert all(steps > 0 for steps in own.values())
-    assert (tmp_path / host.DEVIATIONS).exists()
+    assert (tmp_path / host.TOLD).exists()
     assert not (tmp_path / host.METER).exists()
 
 
@@ -74,7 +74,7 @@ def test_copies_know_nothing_of_each_other(tmp_path):
     assert not {event.name for event in kinds(events, Counter)} & {"root_payload_bytes_sent"}
     assert kinds(events, NodeUsage)
     # Their own folders go.
-    assert {path.name for path in tmp_path.iterdir()} == {host.EVENTS, host.TASK, host.DEVIATIONS}
+    assert {path.name for path in tmp_path.iterdir()} == {host.EVENTS, host.TASK, host.TOLD}
 
 
 @pytest.mark.timeout(120)
@@ -115,6 +115,7 @@ def test_what_it_leaves_is_a_bundle_that_the_analysis_understands(tmp_path):
     assert read.manifest.seed == 4
     assert "no node is limited" not in " ".join(read.manifest.deviations), "none was asked for"
     assert any("are addresses of one host" in line for line in read.manifest.deviations)
+    assert read.manifest.configuration["system"]["groups"] == 2
     assert {"testbed", "check", "company", "setup", "measured"} <= set(read.manifest.phases_s)
     run = understand(read)
     assert run.metrics["unique_consumption_samples_per_s"] > 0
