@@ -11,6 +11,7 @@ import numpy as np
 from baselines.system import Recorder, System, Task
 from baselines.workload import Workload
 from tianji.config import DQNConfig, IMPALAConfig, PPOConfig, TrainConfig
+from tianji.launch.node import Cluster
 from tianji.launch.supervisor import Heard
 from tianji.messages import Episodes, Progress, Report, Snapshot, Started
 from tianji.training import train
@@ -56,8 +57,8 @@ class SameCode(System):
             actors=actors,
             envs_per_actor=w.environments // (actors * groups),
             fusion_rounds=w.fusion_rounds,
-            # A testbed's networks are its own.
-            encrypt=encrypt or task.cluster is None,
+            # Only a network that nobody else is on is one for plaintext.
+            encrypt=encrypt or not _private(task.cluster),
             network=w.network,
             ppo=w.ppo or PPOConfig(),
             dqn=_share(w.dqn, groups),
@@ -73,6 +74,11 @@ class SameCode(System):
             restarts=0,
             **more,
         )
+
+
+def _private(cluster: Cluster | None) -> bool:
+    """Whether what goes between nodes stays on this machine: they are emulated, or addresses of its loopback."""
+    return cluster is not None and all(node.namespace or node.address.startswith("127.") for node in cluster.nodes)
 
 
 def _share(dqn: DQNConfig | None, groups: int) -> DQNConfig:

@@ -36,5 +36,5 @@ def test_the_commands_of_the_document_give_a_bundle_of_two_hosts(tmp_path_factor
     assert [check["node"] for check in told["checks"]] == [1, 2]
     assert all(check["link_measured_bits_per_s"] > 1e8 for check in told["checks"])
     assert {"learner g0", "learner g1", "actor g0.a0", "actor g1.a0"} <= set(told["roles"])
-    assert told["config"]["launcher"] == "ray"
+    assert (told["config"]["launcher"], told["config"]["encrypt"]) == ("ray", True)
     assert "nodes are those of a Ray cluster, as they are" in told["deviations"]

@@ -32,8 +32,8 @@ def request(**more):
     return Request(**{**defaults, **more})
 
 
-def on(nodes):
-    return Cluster(tuple(Node(f"10.0.0.{n}") for n in range(1, nodes + 1)))
+def on(nodes, namespace="/proc/self/ns/net"):
+    return Cluster(tuple(Node(f"10.0.0.{n}", namespace) for n in range(1, nodes + 1)))
 
 
 @pytest.mark.parametrize("experiment", sweep.EXPERIMENTS.values(), ids=lambda e: e.id)
@@ -63,6 +63,13 @@ def test_every_size_of_every_experiment_is_a_configuration(experiment, name):
         assert config.groups == (1 if name == "tianji-one-learner" else nodes)
         assert config.encrypt is (name == "tianji-curve")
         assert bool(system.deviations(Task(name, scaled, 0, (0, 1), on(nodes)))) is (config.groups > 1)
+
+
+@pytest.mark.parametrize("name", ["tianji", "xingtian"])
+def test_between_real_hosts_everything_is_encrypted_and_authenticated(name):
+    scaled = WEAK.scaled(catalogue.load(WEAK.workload), 2)
+    for cluster, encrypted in ((on(2), False), (on(2, None), True)):
+        assert systems.get(name).config(Task(name, scaled, 0, (0, 1), cluster)).encrypt is encrypted
 
 
 def test_groups_share_one_replay_between_them():
