@@ -8,7 +8,6 @@ line of its output says why. The descriptor STARTED, if there is one, is closed 
 from __future__ import annotations
 
 import os
-import signal
 import sys
 import traceback
 from pathlib import Path
@@ -18,18 +17,13 @@ import msgspec
 from baselines import system
 from baselines.recorder import FileRecorder
 from tianji.cli import DONE, FAILED, INTERRUPTED
-from tianji.launch.process import die_with_parent, name_process
+from tianji.launch.process import serve_a_runner
 
 
 def main(directory: Path, parent: int, started: int | None = None) -> int:
     """Run the task of a directory."""
-    die_with_parent(parent)
-    # The runner decides what an interrupt means; we hear of it by SIGTERM.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     task = msgspec.json.decode((directory / "task.json").read_bytes(), type=system.Task)
-    os.sched_setaffinity(0, task.cores)
-    name_process(f"tj-host {task.system}")
+    serve_a_runner(parent, task.cores, f"tj-host {task.system}")
     under_test = system.get(task.system)
     with FileRecorder(directory, task.workload, None if started is None else lambda: os.close(started)) as recorder:
         try:

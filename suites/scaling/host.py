@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import select
-import signal
 import subprocess
 import sys
 import time
@@ -33,7 +32,7 @@ from suites.testbed.base import Name, Shape, Testbed
 from suites.testbed.registry import open_testbed
 from tianji.cli import DONE, FAILED, INTERRUPTED
 from tianji.launch.node import Cluster, Node
-from tianji.launch.process import die_with_parent, name_process
+from tianji.launch.process import serve_a_runner
 
 TASK, EVENTS, METER = "task.json", "events.jsonl", "meter.jsonl"
 TOLD = "told.json"
@@ -138,7 +137,7 @@ def measure(task: CellTask, directory: Path) -> None:
     with bundle.EventLog(directory / METER) as log, ExitStack() as stack:
         log.phase("testbed")
         testbed = stack.enter_context(open_testbed(task.testbed, task.shape))
-        if systems.get(task.system).needs_ray:
+        if systems.get(task.system).needs_ray and not task.copies:
             testbed.start_ray()
         log.phase("check")
         for found in testbed.check():
@@ -268,13 +267,8 @@ def collect(directory: Path, records: Sequence[Path], *, copies: bool) -> None:
 
 def main(directory: Path, parent: int) -> int:
     """Measure the task of a directory."""
-    die_with_parent(parent)
-    # The runner decides what an interrupt means; we hear of it by SIGTERM.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     task = msgspec.json.decode((directory / TASK).read_bytes(), type=CellTask)
-    os.sched_setaffinity(0, task.cores)
-    name_process("tj-meter")
+    serve_a_runner(parent, task.cores, "tj-meter")
     try:
         measure(task, directory)
         return DONE

@@ -53,18 +53,7 @@ class Local(Testbed):
         found = []
         for number, (node, peer) in enumerate(probe.neighbours(self._nodes, self.home), 1):
             line = probe.line(node, peer, probe.FREE_LINK_S)
-            found.append(
-                NodeCheck(
-                    time.monotonic_ns(),
-                    node=number,
-                    address=node.address,
-                    cores=None,
-                    cores_measured=None,
-                    link_bits_per_s=None,
-                    link_measured_bits_per_s=line.bits_per_s,
-                    round_trip_s=line.round_trip_s,
-                )
-            )
+            found.append(unlimited(number, node, line))
         return found
 
     def limit(self) -> None:
@@ -75,6 +64,20 @@ class Local(Testbed):
 
     def deviations(self) -> list[str]:
         return [f"{self.shape.nodes} nodes are addresses of one host, and share all it has", *not_given(self.shape)]
+
+
+def unlimited(number: int, node: Node, line: probe.Line | None) -> NodeCheck:
+    """What was found of a node that is held to nothing; None: its link was not measured."""
+    return NodeCheck(
+        time.monotonic_ns(),
+        node=number,
+        address=node.address,
+        cores=None,
+        cores_measured=None,
+        link_bits_per_s=None,
+        link_measured_bits_per_s=line.bits_per_s if line else None,
+        round_trip_s=line.round_trip_s if line else None,
+    )
 
 
 def unknown_usage(nodes: int) -> list[NodeUsage]:

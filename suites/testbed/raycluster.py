@@ -22,7 +22,7 @@ from msgspec import Struct
 from suites.bundle import NodeCheck, NodeUsage
 from suites.testbed import probe
 from suites.testbed.base import Shape, Testbed
-from suites.testbed.loopback import not_given, unknown_usage
+from suites.testbed.loopback import not_given, unknown_usage, unlimited
 from tianji.launch.node import Cluster, Node
 from tianji.settings import ConfigError
 
@@ -84,24 +84,10 @@ class RayCluster(Testbed):
         """It runs."""
 
     def check(self) -> list[NodeCheck]:
-        found: list[NodeCheck] = []
         lines: list[probe.Line] | list[None] = [None]
         if self.shape.nodes > 1:
             lines = _ask(self._address, self.shape.nodes).lines
-        for number, (node, line) in enumerate(zip(self.cluster.nodes, lines, strict=True), 1):
-            found.append(
-                NodeCheck(
-                    time.monotonic_ns(),
-                    node=number,
-                    address=node.address,
-                    cores=None,
-                    cores_measured=None,
-                    link_bits_per_s=None,
-                    link_measured_bits_per_s=line.bits_per_s if line else None,
-                    round_trip_s=line.round_trip_s if line else None,
-                )
-            )
-        return found
+        return [unlimited(n, node, line) for n, (node, line) in enumerate(zip(self.cluster.nodes, lines, strict=True), 1)]
 
     def limit(self) -> None:
         """There are no budgets."""

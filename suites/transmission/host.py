@@ -8,8 +8,6 @@ why.
 
 from __future__ import annotations
 
-import os
-import signal
 import sys
 import time
 import traceback
@@ -31,7 +29,7 @@ from suites.transmission.pipe import PIPES, Pipe, Samples, Setting, payload, rea
 from suites.transmission.traffic import FEW_SLOTS, Extent, Traffic, in_flight
 from tianji.cli import DONE, FAILED, INTERRUPTED
 from tianji.launch.node import Node, here
-from tianji.launch.process import die_with_parent, name_process
+from tianji.launch.process import serve_a_runner
 
 TASK = "task.json"
 PROBE_SHARE = 0.25
@@ -207,13 +205,8 @@ def measure(task: Task, directory: Path) -> None:
 
 def main(directory: Path, parent: int) -> int:
     """Measure the task of a directory."""
-    die_with_parent(parent)
-    # The runner decides what an interrupt means; we hear of it by SIGTERM.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     task = msgspec.json.decode((directory / TASK).read_bytes(), type=Task)
-    os.sched_setaffinity(0, task.cores)
-    name_process(f"tj-{task.pipe}")
+    serve_a_runner(parent, task.cores, f"tj-{task.pipe}")
     try:
         measure(task, directory)
         return DONE

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
+from collections.abc import Collection
 from pathlib import Path
 
 PR_SET_PDEATHSIG = 1
@@ -32,6 +33,17 @@ def die_with_parent(parent: int) -> None:
     _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         raise SystemExit(f"parent process {parent} is gone")
+
+
+def serve_a_runner(parent: int, cores: Collection[int], name: str) -> None:
+    """Begin as a process whose runner decides how it ends: it dies with its parent, keeps to these cores, and hears of an
+    interrupt by SIGTERM alone, which raises `KeyboardInterrupt`.
+    """
+    die_with_parent(parent)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    os.sched_setaffinity(0, cores)
+    name_process(name)
 
 
 def adopt_orphans() -> None:
