@@ -1,12 +1,17 @@
-"""What RLlib's env runners step: the one place that says it."""
+"""What RLlib's env runners step: the one place that says it.
+
+A synthetic simulator is given to it as a vector of each env runner's, whose waits overlap. RLlib makes vectors by
+`gymnasium.make_vec`, takes one that is made by a creator in the mode "vector_entry_point", and says which env runner a vector
+is of only when the vector has been made.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from baselines.rllib import simulated
 from baselines.workload import Workload
+from tianji import simulated
 
 SIMULATED = "tianji-simulated"
 """By which RLlib's registry knows it, in every process of a cluster."""
@@ -17,14 +22,14 @@ def register(workload: Workload) -> None:
     if workload.simulator is not None:
         from ray.tune import register_env
 
-        register_env(SIMULATED, simulated.make)
+        register_env(SIMULATED, make)
 
 
 def environment(workload: Workload) -> dict[str, Any]:
     """Keyword arguments of `AlgorithmConfig.environment`."""
     if workload.simulator is None:
         return {"env": workload.env}
-    return simulated.environment(workload) | {"env": SIMULATED}
+    return {"env": SIMULATED, "env_config": simulated.arguments(workload.env, workload.simulator, workload.atari)}
 
 
 def vectorize_mode(workload: Workload) -> str:
@@ -37,4 +42,20 @@ def vectorize_mode(workload: Workload) -> str:
 
 def when_created(workload: Workload) -> Callable[..., None] | None:
     """What an env runner calls when it has made them."""
-    return None if workload.simulator is None else simulated.number
+    return None if workload.simulator is None else number
+
+
+def make(context: Any) -> Any:
+    """A vector where RLlib asks for one (it then gives `num_envs`), else one environment that waits by itself."""
+    given = dict(context)
+    return simulated.SimulatedVector(**given) if "num_envs" in given else simulated.single(**given)
+
+
+def number(*, env: Any, env_context: Any, **_: Any) -> None:
+    """Tell a vector which environments it has: those of the first env runner come first, and so on.
+
+    How fast each one is follows from that (`SimulatorConfig.spread`). Env runners count from 1; one within the learner's
+    process is 0.
+    """
+    if isinstance(env, simulated.SimulatedVector):
+        env.renumber(max(0, env_context.worker_index - 1) * env.num_envs)

@@ -90,14 +90,14 @@ class Profile(Struct, frozen=True, kw_only=True):
         return tuple(self.parts)
 
 
-def _part(sizes: tuple[int, ...], some: tuple[int, ...], **more: tuple[int, ...]) -> Part:
+def _part(sizes: tuple[int, ...], some: tuple[int, ...]) -> Part:
     """The two that are compared on all sizes, what tells effects apart on some of them."""
     return {
         "tianji": sizes,
         "xingtian": sizes,
         "tianji-one-learner": tuple(n for n in some if n > 1),
         "tianji-copies": some,
-    } | {name.replace("_", "-"): n for name, n in more.items()}
+    }
 
 
 PROFILES = {
@@ -107,10 +107,10 @@ PROFILES = {
     ),
     "standard": Profile(
         parts={
-            "ppo-cpu-weak": _part(SIZES, LARGEST, xingtian_copies=LARGEST, rllib=SOME, rllib_multi_learner=SOME),
-            "dqn-cpu-weak": _part(SIZES, LARGEST, tianji_curve=LARGEST),
-            "dqn-latency-weak": _part(SIZES, LARGEST, rllib=SOME),
-            "dqn-link-weak": _part(SIZES, LARGEST, tianji_curve=LARGEST),
+            "ppo-cpu-weak": _part(SIZES, LARGEST) | {"xingtian-copies": LARGEST, "rllib": SOME, "rllib-multi-learner": SOME},
+            "dqn-cpu-weak": _part(SIZES, LARGEST) | {"tianji-curve": LARGEST},
+            "dqn-latency-weak": _part(SIZES, LARGEST) | {"rllib": SOME},
+            "dqn-link-weak": _part(SIZES, LARGEST) | {"tianji-curve": LARGEST},
             "ppo-cpu-strong": {"tianji": SIZES, "xingtian": SIZES},
         },
         blocks=5,
@@ -118,11 +118,11 @@ PROFILES = {
     ),
     "paper": Profile(
         parts={
-            "ppo-cpu-weak": _part(SIZES, SIZES, xingtian_copies=SIZES, rllib=SIZES, rllib_multi_learner=SIZES),
-            "dqn-cpu-weak": _part(SIZES, SIZES, xingtian_copies=SIZES, tianji_curve=SIZES, rllib=SIZES),
-            "dqn-latency-weak": _part(SIZES, SIZES, xingtian_copies=SIZES, tianji_curve=SIZES, rllib=SIZES),
-            "dqn-link-weak": _part(SIZES, SIZES, xingtian_copies=SIZES, tianji_curve=SIZES, rllib=SIZES),
-            "ppo-cpu-strong": _part(SIZES, SIZES, rllib=SIZES, rllib_multi_learner=SIZES),
+            "ppo-cpu-weak": _part(SIZES, SIZES) | {"xingtian-copies": SIZES, "rllib": SIZES, "rllib-multi-learner": SIZES},
+            "dqn-cpu-weak": _part(SIZES, SIZES) | {"xingtian-copies": SIZES, "tianji-curve": SIZES, "rllib": SIZES},
+            "dqn-latency-weak": _part(SIZES, SIZES) | {"xingtian-copies": SIZES, "tianji-curve": SIZES, "rllib": SIZES},
+            "dqn-link-weak": _part(SIZES, SIZES) | {"xingtian-copies": SIZES, "tianji-curve": SIZES, "rllib": SIZES},
+            "ppo-cpu-strong": _part(SIZES, SIZES) | {"rllib": SIZES, "rllib-multi-learner": SIZES},
         },
         blocks=10,
         twice="tianji",

@@ -63,7 +63,7 @@ def launch(job: Job, listener: Listener, store: Store | None, stop_seconds: floa
             )
 
         def respawn(name: str, life: int, steps: int, bound: dict[str, str]) -> None:
-            # Others are where they bound; what this one bound has gone with it, and is looked for there.
+            # Others look for it where its predecessor was bound, and it for them where they are.
             spawn(by_name[name], Past(life, steps), Topology(topology.roles, {**topology.addresses, **bound}))
 
         by_name = {spec.name: spec for spec in topology.roles}

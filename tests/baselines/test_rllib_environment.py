@@ -4,7 +4,7 @@ import functools
 
 import pytest
 
-from baselines.rllib import simulated as ours
+from baselines.rllib import environment as ours
 from suites import catalogue
 from tianji import simulated
 from tianji.simulators import Waits
@@ -20,15 +20,18 @@ def test_an_env_runner_waits_once_for_all_its_environments(how, monkeypatch):
 
     slept = []
     monkeypatch.setattr(simulated, "Waits", functools.partial(Waits, clock=lambda: 0, sleep=slept.append))
-    environment = ours.environment(catalogue.load("cartpole-dqn-latency"))
+    workload = catalogue.load("cartpole-dqn-latency")
+    environment = ours.environment(workload)
     if how == "by a creator":
         tune.register_env("simulator-of-a-test", ours.make)
         environment["env"] = "simulator-of-a-test"
+    else:
+        environment["env"] = simulated.FULL_ID
     config = (
         DQNConfig()
         .environment(**environment)
-        .env_runners(num_envs_per_env_runner=8, gym_env_vectorize_mode="vector_entry_point")
-        .callbacks(on_environment_created=ours.number)
+        .env_runners(num_envs_per_env_runner=8, gym_env_vectorize_mode=ours.vectorize_mode(workload))
+        .callbacks(on_environment_created=ours.when_created(workload))
         .debugging(seed=3)
     )
     runner = SingleAgentEnvRunner(config=config, worker_index=2, num_workers=2)
