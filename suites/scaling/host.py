@@ -98,6 +98,9 @@ class Driver:
 
     def __init__(self, task: Task, directory: Path, place: Node) -> None:
         self.directory = directory
+        assert task.cluster is not None
+        self.node = task.cluster.nodes[0]
+        """The first one, or the only one, on which its system runs."""
         directory.mkdir(exist_ok=True)
         (directory / TASK).write_bytes(msgspec.json.encode(task))
         self.started, told = os.pipe()
@@ -161,7 +164,7 @@ def measure(task: CellTask, directory: Path) -> None:
 
 
 def start_company(task: CellTask, testbed: Testbed, folder: Path, stack: ExitStack) -> list[Driver]:
-    """Have every node that takes no part run a copy of its own, and stand still until budgets hold.
+    """Have every node that takes no part run a copy of its own, and stand still from its first step on until budgets hold.
 
     Raises
     ------
@@ -176,12 +179,16 @@ def start_company(task: CellTask, testbed: Testbed, folder: Path, stack: ExitSta
         company.append(Driver(alone, folder / f"company-{number}", testbed.home))
         stack.callback(company[-1].kill)
     deadline = time.monotonic() + START_LIMIT_S
-    for driver in company:
-        poll = select.poll()
-        poll.register(driver.started, select.POLLIN | select.POLLHUP)
-        if not poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
+    poll, waiting = select.poll(), {driver.started: driver for driver in company}
+    for descriptor in waiting:
+        poll.register(descriptor, select.POLLIN | select.POLLHUP)
+    while waiting:
+        begun = poll.poll(max(0.0, deadline - time.monotonic()) * 1000)
+        if not begun:
             raise SystemFailed("a run that is to keep a node busy made no step in its time")
-    testbed.hold()
+        for descriptor, _ in begun:
+            poll.unregister(descriptor)
+            testbed.hold(waiting.pop(descriptor).node)
     return company
 
 
@@ -191,7 +198,7 @@ def tasks(task: CellTask, directory: Path, folder: Path, testbed: Testbed) -> li
     if not task.copies:
         place = cluster.nodes[0] if on_first else testbed.home
         return [(Task(task.system, task.workload, task.seed, task.cores, cluster), directory, place)]
-    # They do not begin together: what counts is the time in which all of them run.
+    # They do not begin together (and stand still until all have begun): what counts is the time in which all of them run.
     longer = msgspec.structs.replace(task.workload, budget_seconds=task.workload.budget_seconds + APART_S)
     return [
         (
@@ -220,7 +227,9 @@ def watch(task: CellTask, testbed: Testbed, drivers: Sequence[Driver], log: bund
         for descriptor, _ in poll.poll(INTERVAL_S * 1000):
             if descriptor in waiting:
                 poll.unregister(descriptor)
-                del waiting[descriptor]
+                begun = waiting.pop(descriptor)
+                if waiting:
+                    testbed.hold(begun.node)
             else:
                 poll.unregister(descriptor)
                 ended = running.pop(descriptor)

@@ -60,8 +60,9 @@ class Testbed(ABC):
         """
         return ()
 
-    def hold(self) -> None:  # noqa: B027 (where there is no company, there is nobody to hold)
-        """Have the company's processes stand still until `limit`, so that they do not slow down who starts meanwhile."""
+    def hold(self, node: Node) -> None:  # noqa: B027 (where nothing is limited, nobody is held either)
+        """Have the processes on a node (of the cluster's or of the company) stand still until `limit`: they have no budget yet,
+        and would slow down whoever starts meanwhile."""
 
     @abstractmethod
     def start_ray(self) -> None:

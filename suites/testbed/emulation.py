@@ -58,6 +58,7 @@ class Emulated(Testbed):
         self._stack = ExitStack()
         self._places: list[Place] = []
         self._company: list[Place] = []
+        self._held: list[Place] = []
         self._ray_address: str | None = None
 
     @property
@@ -145,19 +146,17 @@ class Emulated(Testbed):
             place.budget.limit(self.shape.cores)
         if self.shape.cores is not None:
             self._budgets.weigh(MOST)
-        self._signal_company(signal.SIGCONT)
+        while self._held:
+            _signal(self._held.pop(), signal.SIGCONT)
 
     @property
     def company(self) -> tuple[Node, ...]:
         return tuple(place.node for place in self._company)
 
-    def hold(self) -> None:
-        self._signal_company(signal.SIGSTOP)
-
-    def _signal_company(self, number: signal.Signals) -> None:
-        for pid in (pid for place in self._company for pid in place.budget.processes()):
-            with suppress(ProcessLookupError):
-                os.kill(pid, number)
+    def hold(self, node: Node) -> None:
+        (place,) = (place for place in (*self._places, *self._company) if place.node == node)
+        _signal(place, signal.SIGSTOP)
+        self._held.append(place)
 
     def _sort_workers(self) -> None:
         """Ray's workers are started by its daemons, and do the node's work."""
@@ -225,3 +224,10 @@ if __name__ == "__main__":
         with suppress(BrokenPipeError):
             print(error if isinstance(error, ConfigError) else f"{type(error).__name__}: {error}", file=sys.stderr)
         sys.exit(1)
+
+
+def _signal(place: Place, number: signal.Signals) -> None:
+    """Send a signal to every process that does a node's work."""
+    for pid in place.budget.processes():
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)

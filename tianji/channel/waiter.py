@@ -13,31 +13,41 @@ class Waiter:
     """Blocks until one of its ends has something to take in. Never looks twice without sleeping in between."""
 
     def __init__(self, ends: Sequence[Endpoint]) -> None:
-        self._ends = tuple(ends)
+        self._ends = self._heeded = tuple(ends)
         self._poll = select.epoll()
         self._of: dict[int, Endpoint] = {}
         for end in self._ends:
             for descriptor in end.descriptors:
                 self._poll.register(descriptor, select.EPOLLIN)
                 self._of[descriptor] = end
-        self._silent = [end for end in self._ends if not end.descriptors]
 
-    def wait(self, timeout_s: float | None = None) -> bool:
-        """Wait; False when the time is over and nothing came."""
+    def heed(self, ends: Sequence[Endpoint] | None) -> None:
+        """From now on wait for these alone, or (None) for all. What the others have to say waits, too."""
+        heeded = self._ends if ends is None else tuple(ends)
+        if heeded == self._heeded:
+            return
+        for descriptor, end in self._of.items():
+            if (end in heeded) is not (end in self._heeded):
+                self._poll.modify(descriptor, select.EPOLLIN if end in heeded else 0)
+        self._heeded = heeded
+
+    def wait(self, timeout_s: float | None = None) -> Sequence[Endpoint]:
+        """Wait; the ends that have something to take in, none when the time is over and nothing came."""
+        ends = self._heeded
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         while True:
             # Every end sends what it kept back, also where the first one has something already.
-            came = sum(end.arm() for end in self._ends) > 0
+            came = [end for end in ends if end.arm()]
             left = None if deadline is None else max(0.0, deadline - time.monotonic())
             rung = [] if came else self._poll.poll(left)
-            for end in self._ends:
+            for end in ends:
                 end.disarm()
             # What woke us may have been for the ends themselves: a late ring, or a peer's handshake. Ends that did not ring had
             # nothing when they were armed, and nobody has touched them since.
-            if came or any(end.pending() for end in (*(self._of[fd] for fd, _ in rung), *self._silent)):
-                return True
-            if left is not None and not left:
-                return False
+            rang = [self._of[fd] for fd, _ in rung]
+            found = came or [end for end in (*rang, *(end for end in ends if not end.descriptors)) if end.pending()]
+            if found or (left is not None and not left):
+                return found
 
     def close(self) -> None:
         """Free the descriptor."""

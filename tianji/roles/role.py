@@ -195,6 +195,10 @@ class Role(ABC):
     def waiting_for(self) -> Waiting:
         """What an idle role lacks, for the account of time."""
 
+    def next_model(self) -> str | None:
+        """The port whose model an idle role needs before it can do anything; None: whatever comes at any end is of use."""
+        return None
+
     def counters(self) -> dict[str, float]:
         """Totals for the role's report."""
         return {}

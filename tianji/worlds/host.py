@@ -102,8 +102,19 @@ class Host:
         return ends if self.models is None else [*ends, *self.models.inlets.values(), *self.models.outlets.values()]
 
     @property
+    def heeded(self) -> list[Endpoint] | None:
+        """Those of its ends that matter while the role idles; None: all of them."""
+        port = self.role.next_model()
+        return None if port is None or self.models is None else [self.models.inlets[port]]
+
+    @property
     def ended(self) -> bool:
         return self.role.ended
+
+    @property
+    def worked(self) -> bool:
+        """Whether there is work that is done and that the role has not heard of: much may have come while it ran."""
+        return bool(self._done)
 
     def begin(self) -> None:
         """Everybody is connected: let the role act."""
@@ -119,9 +130,15 @@ class Host:
         """Ask the role to store its state."""
         self._drive(SaveAsked())
 
-    def pump(self) -> bool:
-        """Hand the role all that has happened; say whether there was anything."""
-        events = self._take_in()
+    def pump(self, among: Sequence[Endpoint] | None = None) -> bool:
+        """Hand the role all that has happened; say whether there was anything.
+
+        Parameters
+        ----------
+        among
+            ends to look at; None: all of them.
+        """
+        events = self._take_in(among)
         if not self._begun:
             # Others have begun before. What they send is kept, or a poller would call for it again and again.
             for event in events:
@@ -144,19 +161,26 @@ class Host:
                 # Of weights and models the latest counts.
                 self._early[key] = event
 
-    def _take_in(self) -> list[Event]:
-        """Everything that has come, as events."""
+    def _take_in(self, among: Sequence[Endpoint] | None) -> list[Event]:
+        """What has come, as events."""
+
+        def looked_at(end: Endpoint | None) -> bool:
+            return end is not None and (among is None or end in among)
+
         events: list[Event] = []
-        if self.weights_out is not None:
+        if self.weights_out is not None and looked_at(self.weights_out):
             self.weights_out.serve()
         for port, outlet in self.outlets.items():
+            if not looked_at(outlet):
+                continue
+            slots = outlet.credits()
             if (lost := outlet.counters["sessions_lost"]) != self._sessions_lost.get(port, 0):
                 self._sessions_lost[port] = lost
                 events.append(SessionLost(port))
-            if slots := outlet.credits():
+            if slots:
                 events.append(Credited(port, slots))
         for port, inlet in self.inlets.items():
-            if chunks := inlet.receive():
+            if looked_at(inlet) and (chunks := inlet.receive()):
                 events.append(Arrived(port, chunks))
         if self.weights_in is not None:
             version = self.weights_in.latest(self.worker.weights())
@@ -166,9 +190,10 @@ class Host:
                 events.insert(0, WeightsArrived(version))
         if self.models is not None:
             for model_out in self.models.outlets.values():
-                model_out.serve()
+                if looked_at(model_out):
+                    model_out.serve()
             for port, source in self.models.inlets.items():
-                if source.latest(self.models.worker.inbox(port)) is not None:
+                if looked_at(source) and source.latest(self.models.worker.inbox(port)) is not None:
                     events.append(ModelArrived(port, self.models.worker.stamps(port)))
         return events
 

@@ -11,10 +11,12 @@ import signal
 import sys
 import time
 import traceback
+from collections.abc import Sequence
 
 import msgspec
 from msgspec import Struct
 
+from tianji.channel.base import Endpoint
 from tianji.channel.registry import Network
 from tianji.channel.security import Keys
 from tianji.channel.waiter import Waiter
@@ -132,6 +134,7 @@ def _wiring(control: Control) -> dict[str, str]:
 def serve(host: Host, control: Control) -> None:
     """Wait for whatever comes, hand it to the host, and keep account of why it waited."""
     begun = False
+    rang: Sequence[Endpoint] | None = None
     clock, waited = time.monotonic_ns, host.account.wait_ns
     with Waiter([control, *host.endpoints]) as waiter:
         while not host.ended:
@@ -145,12 +148,16 @@ def serve(host: Host, control: Control) -> None:
                         host.save()
                     case Stop(reason=reason):
                         host.stop(reason)
-            if host.ended or host.pump():
+            if host.ended or host.pump(rang):
+                # Ends that did not ring are looked at before the next sleep: a Root has many, and mostly one of them rings.
+                rang = host.heeded if host.worked else rang
                 continue
             host.tell_kept()
             cause = host.role.waiting_for() if begun else "barrier"
             before = clock()
-            waiter.wait()
+            heeded = host.heeded
+            waiter.heed(None if heeded is None else [control, *heeded])
+            rang = waiter.wait()
             if begun:
                 waited[cause] += clock() - before
 

@@ -155,7 +155,7 @@ def test_company_stands_still_when_it_is_held_and_has_a_budget_afterwards():
                 time.sleep(seconds)
                 return (psutil.Process(process.pid).cpu_times().user - before) / (time.monotonic() - begun)
 
-            testbed.hold()
+            testbed.hold(company)
             held = used(0.2)
             testbed.limit()
             limited = used(0.6)

@@ -104,3 +104,25 @@ def test_a_wait_ends_when_there_are_new_weights(bench):
             while inlet.latest(out) != version:
                 assert waiter.wait(DEADLINE_S)
                 outlet.serve()
+
+
+def test_ends_that_are_not_heeded_do_not_end_a_wait_and_lose_nothing(bench):
+    outlets = [bench.keep(bench.network.weights_outlet(bench.address(name), PARAMETERS)) for name in "ab"]
+    inlets = [bench.keep(bench.network.weights_inlet(outlet.uri, PARAMETERS)) for outlet in outlets]
+    out = vector(0)
+    for outlet, inlet in zip(outlets, inlets, strict=True):
+        outlet.publish(0, out)
+        bench.until(lambda: (outlet.serve(), inlet.latest(out) == 0)[1])
+        bench.until(lambda: (outlet.serve(), not outlet.pending())[1])
+    with Waiter(inlets) as waiter:
+        while waiter.wait(0.05):
+            assert [inlet.latest(out) for inlet in inlets] == [None, None]
+        waiter.heed(inlets[1:])
+        outlets[0].publish(1, vector(1))
+        assert not waiter.wait(0.1), "the first is not heeded"
+        outlets[1].publish(1, vector(2))
+        assert waiter.wait(DEADLINE_S) == [inlets[1]]
+        assert inlets[1].latest(out) == 1
+        waiter.heed(None)
+        assert waiter.wait(DEADLINE_S) == [inlets[0]]
+        assert inlets[0].latest(out) == 1

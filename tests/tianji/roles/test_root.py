@@ -39,6 +39,20 @@ def test_on_policy_it_waits_for_the_same_push_of_all():
     assert root.handle(arrived(1, 2, groups=3)) == []
 
 
+def test_on_policy_it_asks_for_one_group_after_the_other_and_at_its_end_for_all():
+    root = Root("root", groups=3, waits=True)
+    assert root.next_model() == "0"
+    root.handle(arrived(2, 1, groups=3))
+    assert root.next_model() == "0"
+    root.handle(arrived(0, 1, groups=3))
+    assert root.next_model() == "1"
+    root.handle(arrived(1, 1, groups=3), WorkDone(Averaged()))
+    assert root.next_model() == "0"
+    root.handle(StopAsked("steps"))
+    assert root.next_model() is None
+    assert Root("root", groups=3, waits=False).next_model() is None, "every push is of use"
+
+
 def test_it_ends_when_asked_to():
     root = Root("root", groups=2, waits=False)
     root.handle(arrived(0, 1))
