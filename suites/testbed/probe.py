@@ -20,8 +20,8 @@ from tianji.launch.node import Node
 
 TOLERANCE = 0.1
 """By which what is measured may be off."""
-TRIALS = 3
-"""Of a property that is off: other work on the machine disturbs one, but not each."""
+PAUSES_S = (0, 0, 0, 5, 10, 20, 40, 60)
+"""Before each trial of a property that is off: other work on the machine disturbs some of them, or goes on for a while and ends."""
 BUDGET_S = 0.4
 LINK_S, FREE_LINK_S = 0.2, 0.05
 """How long a link is filled: one with a rate, one without."""
@@ -157,7 +157,8 @@ def checked_budgets(places: Sequence[tuple[Node, Group]], cores: float) -> list[
     RuntimeError
         when one stays off.
     """
-    for _ in range(TRIALS):
+    for pause_s in PAUSES_S:
+        time.sleep(pause_s)
         found = budgets(places, cores)
         if not any(is_off(share, cores) for share in found):
             return found
@@ -181,7 +182,8 @@ def checked_line(node: Node, peer: Node, bits_per_s: int | None, delay_s: float 
         when the rate stays off, or the delay is.
     """
     cookies: tuple[bytes, ...] = ()
-    for _ in range(TRIALS):
+    for pause_s in PAUSES_S:
+        time.sleep(pause_s)
         found = line(node, peer, FREE_LINK_S if bits_per_s is None else LINK_S)
         cookies += found.cookies
         if bits_per_s is None or not is_off(found.bits_per_s, bits_per_s):
