@@ -1,7 +1,13 @@
-"""Sessions: `tests`, `lint`, `bench`, `scaling`, `micro`. Each has an environment of its own, with exact versions."""
+"""Sessions: `tests`, `lint`, `bench`, `scaling`, `paper`, `readme`, `regression`, `micro`.
+
+Each has an environment of its own, with exact versions.
+"""
 
 from __future__ import annotations
 
+import argparse
+import json
+import shutil
 from pathlib import Path
 
 import nox
@@ -58,6 +64,16 @@ def scaling(session: nox.Session) -> None:
     measure(session, "scaling", ["scaling", "--profile", "smoke", "--testbed", "netns"])
 
 
+def folders(name: str) -> list[Path]:
+    """What sessions of this name have left, oldest first."""
+    return sorted(Path("results").glob(f"{name}-[0-9][0-9][0-9]"))
+
+
+def fresh_folder(name: str) -> Path:
+    """The folder of the next one: results/NAME-NNN."""
+    return Path("results", f"{name}-{1 + max((int(path.name[-3:]) for path in folders(name)), default=0):03d}")
+
+
 def measure(session: nox.Session, name: str, usual: list[str]) -> None:
     """Run suites into a new folder, results/NAME-NNN, or what is left of the latest one, and build the report.
 
@@ -66,13 +82,11 @@ def measure(session: nox.Session, name: str, usual: list[str]) -> None:
     usual
         what is run where the session is given no arguments of its own.
     """
-    results = Path("results")
-    begun = sorted(results.glob(f"{name}-[0-9][0-9][0-9]"))
+    begun = folders(name)
     resume = "--resume" in session.posargs
     if resume and not begun:
         session.error(f"there is nothing to resume: results/ holds no {name}-NNN; leave --resume out")
-    number = 1 + max((int(path.name[-3:]) for path in begun), default=0)
-    folder = begun[-1] if resume else results / f"{name}-{number:03d}"
+    folder = begun[-1] if resume else fresh_folder(name)
     chosen = [argument for argument in session.posargs if argument != "--resume"] or usual
     run = ["tianji-bench", "run", *chosen, "--out", str(folder)]
     # A failed run is part of the report (exit status 1); it fails the session when the report is there.
@@ -80,6 +94,96 @@ def measure(session: nox.Session, name: str, usual: list[str]) -> None:
     session.run("tianji-report", "build", str(folder), "--out", str(folder / "report"))
     # Nothing is left to do: this only says again which runs failed, if any did.
     session.run(*run, "--resume", silent=True)
+
+
+@nox.session
+def paper(session: nox.Session) -> None:
+    """Figures for a paper, and the report, from bundles alone: those of results/reference, or `-- DIR...`."""
+    install(session, "bench")
+    chosen = session.posargs or ["results/reference"]
+    folder = fresh_folder("paper")
+    session.run("tianji-report", "paper", *chosen, "--out", str(folder / "figures"))
+    grown = Path("results", "history")
+    history = ["--history", str(grown)] if grown.is_dir() else []
+    session.run("tianji-report", "build", *chosen, "--out", str(folder / "report"), *history)
+
+
+@nox.session
+def readme(session: nox.Session) -> None:
+    """The README's results and docs/report, from results/reference; `-- --check` fails where they are out of date."""
+    install(session, "bench")
+    where = ["--readme", "README.md", "--report", "docs/report"]
+    session.run("tianji-report", "readme", "results/reference", *where, *session.posargs)
+
+
+@nox.session
+def regression(session: nox.Session) -> None:
+    """Is this revision worse than another one? `-- --base REV`; fails if it is (docs/ci.md).
+
+    Other arguments go to `tianji-bench against`: `--micro`, `--parts sampling,channel-shm`, `--most 9`. With
+    `--suites transmission,convergence` whole suites are run in turns instead, in the smoke profile: `--blocks 5` seeds of
+    TianJi, or `--blocks 5,8,12` as long as it is not decided.
+    """
+    options = argparse.ArgumentParser(prog="nox -s regression --")
+    options.add_argument("--base", required=True)
+    options.add_argument("--suites")
+    options.add_argument("--blocks", default="5")
+    options.add_argument("--out", type=Path)
+    chosen, more = options.parse_known_args(session.posargs)
+    install(session, "dev")
+    python, tree = other_revision(session, chosen.base)
+    folder = chosen.out or fresh_folder("regression")
+    if chosen.suites is None:
+        base = ["--base-python", python, "--base-tree", tree]
+        session.run("tianji-bench", "against", *base, *more, "--out", str(folder), **GRACE)
+        session.run("tianji-report", "compare", str(folder), *outputs(folder))
+        return
+    looks = [int(number) for number in chosen.blocks.split(",")]
+    for seed in range(looks[-1]):
+        sides = [("base", python, tree), ("head", "python", ".")]
+        for side, interpreter, place in sides if seed % 2 == 0 else sides[::-1]:
+            cell = ["--systems", "tianji", "--once", "--seeds", "1", "--first-seed", str(seed), *more]
+            out = (folder / side / f"seed-{seed}").absolute()
+            with session.chdir(place):
+                run = [interpreter, "-m", "suites", "run", *chosen.suites.split(","), *cell, "--out", str(out)]
+                # A failed run is a finding, too.
+                session.run(*run, success_codes=[0, 1], external=True, **GRACE)
+        if seed + 1 in looks:
+            sides_and_looks = [str(folder / "base"), str(folder / "head"), "--looks", str(len(looks))]
+            told = folder / f"after-{seed + 1}.json"
+            session.run("tianji-report", "compare", *sides_and_looks, "--json", str(told), success_codes=[0, 1])
+            if seed + 1 == looks[-1] or json.loads(told.read_text())["verdict"] != "inconclusive":
+                session.run("tianji-report", "compare", *sides_and_looks, *outputs(folder))
+                return
+
+
+def other_revision(session: nox.Session, name: str) -> tuple[str, str]:
+    """Interpreter and tree of another revision: checked out beside this one and built, or as it was built before."""
+
+    def git(*arguments: str) -> str:
+        return session.run("git", *arguments, external=True, silent=True, log=False).strip()
+
+    commit = git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
+    folder = Path(".nox", f"revision-{commit[:12]}").absolute()
+    tree, python = folder / "tree", folder / "env" / "bin" / "python"
+    if not (folder / "built").exists():
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        git("clone", "--quiet", "--shared", "--no-checkout", ".", str(tree))
+        git("-C", str(tree), "checkout", "--quiet", "--detach", commit)
+        session.run("python", "-m", "venv", str(folder / "env"))
+        wanted = ["-q", "-c", str(tree / "constraints.txt"), "-e", f"{tree}[dev]"]
+        session.run(str(python), "-m", "pip", "install", *wanted, env=QUIET, external=True)
+        (folder / "built").touch()
+    return str(python), str(tree)
+
+
+def outputs(folder: Path) -> list[str]:
+    """Where a comparison says what it found."""
+    return [
+        f"--{kind}={folder / name}"
+        for kind, name in (("json", "regression.json"), ("junit", "regression.xml"), ("markdown", "regression.md"))
+    ]
 
 
 @nox.session

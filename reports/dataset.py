@@ -90,6 +90,8 @@ def pairs_of(labels: Iterable[str]) -> list[tuple[str, str]]:
     pairs = [(REFERENCE, SYNCHRONOUS)]
     for peer in peers:
         pairs += [(REFERENCE, peer), (SYNCHRONOUS, peer)]
+    # What XingTian's makers claimed.
+    pairs += [("xingtian", "rllib")]
     pairs += [(label.removesuffix(AGAIN), label) for label in sorted(labels) if label.endswith(AGAIN)]
     return [pair for pair in pairs if labels.issuperset(pair)]
 
@@ -211,12 +213,14 @@ def pairs_of_node_systems(labels: set[str]) -> list[tuple[str, str]]:
 
 
 def pairs_of_pipes(labels: set[str], ceiling: str) -> list[tuple[str, str]]:
-    """(first, second) pairs of the transmission suite: everybody against the ceiling, TianJi against everybody and itself."""
+    """(first, second) pairs of the transmission suite: everybody against the ceiling, TianJi against everybody and itself, and
+    the XingTian-style system against Ray, of which there is a published claim."""
     found = sorted(labels)
     pairs = [(label, ceiling) for label in found if ceiling in labels and label != ceiling and not label.endswith(AGAIN)]
     if REFERENCE in labels:
         pairs += [(REFERENCE, label) for label in found if label not in (REFERENCE, ceiling)]
-    return pairs
+    claimed = ("xingtian", "ray-store")
+    return [*pairs, claimed] if labels.issuperset(claimed) else pairs
 
 
 def certificate_rows(certificates: list[bundle.Certificate]) -> pd.DataFrame:
@@ -244,8 +248,10 @@ def thin(curves: pd.DataFrame) -> pd.DataFrame:
 
 def write(dataset: Dataset, out: Path) -> None:
     """Write `summary.json` and `series/*.csv`."""
-    text = json.dumps({"schema": SCHEMA, "rows": dataset.rows}, indent=1, allow_nan=False)
-    (out / "summary.json").write_text(text + "\n", encoding="utf-8")
+    # A row a line: small, and two of them can be compared.
+    rows = ",\n".join(json.dumps(row, allow_nan=False) for row in dataset.rows)
+    text = f'{{"schema": {json.dumps(SCHEMA)}, "rows": [\n{rows}\n]}}\n'
+    (out / "summary.json").write_text(text, encoding="utf-8")
     (out / "series").mkdir(exist_ok=True)
     for name, frame in dataset.series.items():
         frame.to_csv(out / "series" / f"{name}.csv", index=False, float_format="%.6g")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 
@@ -16,12 +17,10 @@ from matplotlib.lines import Line2D
 
 from reports import staleness
 from reports.dataset import AGAIN, Dataset
+from reports.looks import STYLE, look
 from reports.scaling import figures as scaling
 from reports.transmission import figures as transmission
 
-STYLE = Path(__file__).parent / "style.mplstyle"
-COLOURS = {"tianji": "#c2410c", "sync": "#475569", "xingtian": "#7e22ce", "rllib": "#0369a1", "sb3": "#15803d"}
-SPARE = ("#a16207", "#be185d", "#0f766e")
 CAUSES = {
     ("busy", "env"): ("environments", "#15803d"),
     ("busy", "infer"): ("inference", "#65a30d"),
@@ -38,17 +37,15 @@ CAUSES = {
 KIND_TITLES = {"training": "Training: mean of 100 episodes", "evaluated": "Evaluated: greedy, 20 seeded episodes"}
 
 
-def colour(label: str, labels: list[str]) -> str:
-    """One colour a system, the same in every figure."""
-    base = label.removesuffix(AGAIN)
-    others = [name for name in labels if name not in COLOURS and not name.endswith(AGAIN)]
-    return COLOURS.get(base) or SPARE[others.index(base) % len(SPARE)]
+def style() -> Any:
+    """In which figures are drawn."""
+    return plt.style.context(STYLE)
 
 
 def all_figures(data: Dataset) -> dict[str, Figure]:
     """Every figure of a report by file name."""
     figures: dict[str, Figure] = {}
-    with plt.style.context(STYLE):
+    with style():
         for workload in sorted(data.workloads):
             crossings = data.series["crossings"]
             if crossings.empty or workload not in set(crossings["workload"]):
@@ -76,10 +73,10 @@ def learning_curves(data: Dataset, workload: str) -> Figure:
                     axis.plot(
                         run[column] / (1000 if column == "steps" else 1),
                         run["mean_return"],
-                        color=colour(label, data.systems),
+                        color=look(label).colour,
                         alpha=0.45 if faint else 0.9,
                         linewidth=0.8 if faint else 1.3,
-                        linestyle=":" if faint else "-",
+                        linestyle=":" if faint else look(label).line,
                     )
             axis.axhline(thresholds[kind], color="#111", linewidth=0.8, linestyle=(0, (4, 3)))
             axis.set_xlabel(
@@ -100,9 +97,11 @@ def learning_curves(data: Dataset, workload: str) -> Figure:
             textcoords="offset points",
             fontsize=8,
         )
-    handles = [Line2D([], [], color=colour(label, data.systems), label=data.titles[label]) for label in shown]
+    handles = [
+        Line2D([], [], color=look(label).colour, linestyle=look(label).line, label=data.titles[label]) for label in shown
+    ]
     if any(label.endswith(AGAIN) for label in data.systems):
-        handles.append(Line2D([], [], color=COLOURS["sync"], linestyle=":", linewidth=0.8, label="same system again"))
+        handles.append(Line2D([], [], color=look("sync").colour, linestyle=":", linewidth=0.8, label="same system again"))
     figure.legend(handles=handles, loc="outside upper center", ncols=len(handles))
     return figure
 
@@ -119,10 +118,10 @@ def time_to_threshold(data: Dataset, workload: str) -> Figure:
             offsets = height + np.linspace(-0.12, 0.12, len(runs)) if len(runs) > 1 else np.full(len(runs), float(height))
             for offset, (_, run) in zip(offsets, runs.iterrows(), strict=True):
                 if pd.isna(run["seconds"]):
-                    axis.plot(run["measured_s"], offset, marker=">", markerfacecolor="none", color=colour(label, data.systems))
+                    axis.plot(run["measured_s"], offset, marker=">", markerfacecolor="none", color=look(label).colour)
                 else:
-                    axis.plot([run["seconds_before"], run["seconds"]], [offset, offset], color=colour(label, data.systems))
-                    axis.plot(run["seconds"], offset, marker="o", markersize=5, color=colour(label, data.systems))
+                    axis.plot([run["seconds_before"], run["seconds"]], [offset, offset], color=look(label).colour)
+                    axis.plot(run["seconds"], offset, marker="o", markersize=5, color=look(label).colour)
         threshold = data.workloads[workload]["thresholds"][kind]
         axis.set_title(f"{KIND_TITLES[kind].split(':')[0]} return reaches {threshold:g}", loc="left")
         axis.set_xlabel("seconds (log scale)")

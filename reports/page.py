@@ -1,20 +1,23 @@
-"""One self-contained HTML page: no script, no file beside it, nothing fetched."""
+"""One self-contained HTML page: a script of its own to filter and sort, no file beside it, nothing fetched."""
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import jinja2
+import msgspec
 import pandas as pd
 
 from reports import staleness
+from reports.claims import Judged
 from reports.dataset import AGAIN, REFERENCE, SAME_CODE, SYNCHRONOUS, Dataset
 from reports.scaling import text as scaling
 from reports.scaling.lookup import Scaled, settings
-from reports.tables import with_interval
+from reports.tables import KINDS, number, with_interval
 from reports.transmission import text as transmission
 from suites.bundle import Bundle
 from suites.statistics import MINIMUM_FOR_INTERVAL
@@ -25,6 +28,12 @@ CAPTIONS = {
     "threshold": "Time to threshold, one point a run; its bar reaches down to the last moment before which it was not reached. "
     "An open triangle is a run that ended without reaching it.",
     "time": "Where the measured seconds of each process went, mean over runs. RLlib's are its own, smoothed timers.",
+}
+HISTORY = "history-runs"
+"""The name of its figure and table."""
+HISTORY_TEXTS = {"runs": ("Accepted runs", "Values of TianJi; a series is one workload on one machine.")}
+HISTORY_CAPTIONS = {
+    "runs": "Values of TianJi over accepted runs, bars: 95 % intervals. A line ends where workload or machine change."
 }
 TABLE_TEXTS = {
     "threshold": ("Time to threshold", "Interquartile means over the runs that got there; n counts all runs."),
@@ -72,8 +81,16 @@ def headlines(data: Dataset) -> list[str]:
     return lines + transmission.headlines(data) + scaling.headlines(data)
 
 
-def write(data: Dataset, tables: dict[str, pd.DataFrame], out: Path) -> Path:
-    """Write `index.html`; the figures must be there already, as SVG."""
+def write(
+    data: Dataset, tables: dict[str, pd.DataFrame], judged: Sequence[Judged], out: Path, grown: Sequence[str] = ()
+) -> Path:
+    """Write `index.html`; the figures must be there already, as SVG.
+
+    Parameters
+    ----------
+    grown
+        what the history of accepted runs says; empty: there is none.
+    """
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=jinja2.StrictUndefined
     )
@@ -81,6 +98,8 @@ def write(data: Dataset, tables: dict[str, pd.DataFrame], out: Path) -> Path:
         bundles=len(data.bundles),
         machine=_machine(data),
         headlines=headlines(data),
+        claims=[msgspec.structs.asdict(claim) for claim in judged],
+        systems=sorted({title for label, title in data.titles.items() if not label.endswith(AGAIN)}),
         few=_fewest_blocks(data) < MINIMUM_FOR_INTERVAL,
         failures=[{"title": _run_title(b), "error": b.manifest.error} for b in data.bundles if b.manifest.status != "completed"]
         + [{"title": _run_title(b), "error": reason} for b, reason in data.unusable],
@@ -88,6 +107,8 @@ def write(data: Dataset, tables: dict[str, pd.DataFrame], out: Path) -> Path:
         + [_balance(data, tables, out, name) for name in sorted(data.balanced)]
         + [_traffic(data, tables, out, name) for name in sorted(data.traffic)]
         + [_scaling(Scaled(data, setting), tables, out) for setting in settings(data)],
+        history=_parts(tables, out, "history", ("runs",), HISTORY_TEXTS, HISTORY_CAPTIONS, grown),
+        grown=grown,
         trained=bool(data.workloads or data.balanced),
         moved=bool(data.traffic),
         scaled=bool(data.scaled),
@@ -126,8 +147,34 @@ def _workload(data: Dataset, tables: dict[str, pd.DataFrame], out: Path, name: s
         f"thresholds {w['thresholds']['training']:g} (training) and {w['thresholds']['evaluated']:g} (evaluated); "
         f"seeds {', '.join(map(str, seeds))}; closed division."
     )
-    parts = _parts(tables, out, name, kinds, TABLE_TEXTS, CAPTIONS)
-    return {"title": w["title"], "text": text, "findings": [], "parts": parts, "deviations": _deviations(data, name)}
+    findings = reached(data, name)
+    parts = _parts(tables, out, name, kinds, TABLE_TEXTS, CAPTIONS, findings)
+    return {
+        "id": name,
+        "title": w["title"],
+        "text": text,
+        "findings": findings,
+        "parts": parts,
+        "deviations": _deviations(data, name),
+    }
+
+
+def reached(data: Dataset, workload: str) -> list[str]:
+    """What came of a workload of the convergence suite, in a sentence for each definition of its threshold."""
+    lines = []
+    for kind in KINDS:
+        told = []
+        for label in (label for label in data.systems if not label.endswith(AGAIN)):
+            row = data.find(workload, label, "time_to_threshold_s", kind)
+            if row is not None:
+                got_there = "" if not row["censored"] else f" ({row['n'] - row['censored']} of {row['n']} runs)"
+                told.append(f"{data.titles[label]} {number(row['value']) if row['value'] is not None else 'never'}{got_there}")
+        if told:
+            target = data.workloads[workload]["thresholds"][kind]
+            lines.append(
+                f"Seconds to {'an evaluated' if kind == 'evaluated' else 'a training'} return of {target:g}: {', '.join(told)}."
+            )
+    return lines
 
 
 def _balance(data: Dataset, tables: dict[str, pd.DataFrame], out: Path, name: str) -> dict[str, Any]:
@@ -136,31 +183,36 @@ def _balance(data: Dataset, tables: dict[str, pd.DataFrame], out: Path, name: st
         f"{w['env']} with {w['algo'].upper()}: {_algorithm(w)}; budget {w['budget_steps']:,} steps. The same training with the "
         "balance of production and consumption on both sides, on one, and off."
     )
-    parts = _parts(tables, out, f"{staleness.PREFIX}{name}", ("balance", "lag"), staleness.TABLE_TEXTS, staleness.CAPTIONS)
+    slug, findings = f"{staleness.PREFIX}{name}", staleness.findings(data, name)
+    parts = _parts(tables, out, slug, ("balance", "lag"), staleness.TABLE_TEXTS, staleness.CAPTIONS, findings)
     title = f"Staleness and balance: {w['title']}"
     deviations = _deviations(data, name, staleness.SUITE)
-    return {"title": title, "text": text, "findings": staleness.findings(data, name), "parts": parts, "deviations": deviations}
+    return {"id": slug, "title": title, "text": text, "findings": findings, "parts": parts, "deviations": deviations}
 
 
 def _traffic(data: Dataset, tables: dict[str, pd.DataFrame], out: Path, name: str) -> dict[str, Any]:
     description = data.traffic[name]
     kinds = ("size", "explorers", "share", "latency", "ratio", "room", "goodput", "cost")
-    parts = _parts(tables, out, name, kinds, transmission.TABLE_TEXTS, transmission.CAPTIONS)
+    findings = transmission.findings(data, name)
+    parts = _parts(tables, out, name, kinds, transmission.TABLE_TEXTS, transmission.CAPTIONS, findings)
     return {
+        "id": name,
         "title": description["title"],
         "text": transmission.text(description, data.extents[name]),
-        "findings": transmission.findings(data, name),
+        "findings": findings,
         "parts": parts,
         "deviations": [],
     }
 
 
 def _scaling(scaled: Scaled, tables: dict[str, pd.DataFrame], out: Path) -> dict[str, Any]:
-    parts = _parts(tables, out, scaled.name, scaling.PARTS, scaling.TABLE_TEXTS, scaling.captions(scaled))
+    findings = scaling.findings(scaled)
+    parts = _parts(tables, out, scaled.name, scaling.PARTS, scaling.TABLE_TEXTS, scaling.captions(scaled), findings)
     return {
+        "id": scaled.name,
         "title": scaling.title(scaled),
         "text": scaling.text(scaled),
-        "findings": scaling.findings(scaled),
+        "findings": findings,
         "parts": parts,
         "deviations": scaling.deviations(scaled),
     }
@@ -173,8 +225,15 @@ def _parts(
     kinds: Sequence[str],
     table_texts: dict[str, tuple[str, str]],
     captions: dict[str, str],
+    findings: Sequence[str],
 ) -> list[dict[str, Any]]:
-    """Tables and figures of a workload that there are, in the order of their kinds."""
+    """Tables and figures of a workload that there are, in the order of their kinds.
+
+    Parameters
+    ----------
+    findings
+        what the figures show, for those who do not see them.
+    """
     parts: list[dict[str, Any]] = []
     for kind in kinds:
         svg = out / "figures" / f"{workload}-{kind}.svg"
@@ -183,7 +242,10 @@ def _parts(
             title, caption = table_texts[kind]
             parts.append({"svg": None, "table": table.to_html(index=False, border=0), "title": title, "caption": caption})
         if svg.exists():
-            parts.append({"svg": _inline(svg.read_text(encoding="utf-8"), f"{workload}-{kind}"), "caption": captions[kind]})
+            alt = " ".join([captions[kind], *findings[:2]])
+            parts.append(
+                {"svg": _inline(svg.read_text(encoding="utf-8"), f"{workload}-{kind}", alt), "caption": captions[kind]}
+            )
     return parts
 
 
@@ -214,9 +276,15 @@ def _deviations(data: Dataset, workload: str, suite: str = "convergence") -> lis
     return [{"system": data.titles[label], "lines": found[label]} for label in labels if label in found]
 
 
-def _inline(svg: str, prefix: str) -> str:
-    """An SVG as part of a page: its ids get a prefix of their own, so that two drawings do not share one."""
-    svg = svg[svg.index("<svg") :]
+def _inline(svg: str, prefix: str, alt: str) -> str:
+    """An SVG as part of a page: its ids get a prefix of their own, so that two drawings do not share one.
+
+    Parameters
+    ----------
+    alt
+        what it shows, in words.
+    """
+    svg = svg[svg.index("<svg") :].replace("<svg", f'<svg role="img" aria-label="{html.escape(alt)}"', 1)
     svg = re.sub(r'\bid="', f'id="{prefix}-', svg)
     svg = re.sub(r'(xlink:href|href)="#', rf'\1="#{prefix}-', svg)
     return svg.replace("url(#", f"url(#{prefix}-")

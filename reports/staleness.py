@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
 from reports.dataset import AGAIN, REFERENCE, Dataset
+from reports.looks import BLUE, VERMILION
 from reports.tables import number, with_interval
 
 SUITE = "staleness"
@@ -23,7 +24,7 @@ PREFIX = "staleness-"
 ORDER = ("tianji", "tianji-relaxed", "tianji-one-sided", "tianji-unbalanced", "tianji-as-published")
 THRESHOLDS = {"training": (0.17, "o", "#1c1917"), "evaluated": (-0.17, "s", "#78716c")}
 """Where in a system's row each definition stands, its marker and its colour."""
-QUANTITIES = (("insertion_lag", "lag on arrival", "o", "#c2410c"), ("age", "age when trained on", "s", "#0369a1"))
+QUANTITIES = (("insertion_lag", "lag on arrival", "o", VERMILION), ("age", "age when trained on", "s", BLUE))
 CAPTIONS = {
     "lag": "How many versions the learner was ahead of a chunk's policy: median (left end) and 99th percentile (marker) over "
     "the chunks of a run, interquartile means over runs, bars: 95 % intervals of the latter. Right: environment steps to "

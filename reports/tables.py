@@ -167,15 +167,30 @@ def markdown(frame: pd.DataFrame) -> str:
     return "\n".join(lines) + "\n"
 
 
-_LATEX = {"≥": r"$\geq$", "%": r"\%", "&": r"\&", "_": r"\_", "#": r"\#"}
+_LATEX = {
+    "≥": r"$\geq$",
+    "<": r"$<$",
+    ">": r"$>$",
+    "%": r"\%",
+    "&": r"\&",
+    "_": r"\_",
+    "#": r"\#",
+    "$": r"\$",
+    "{": r"\{",
+    "}": r"\}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "\\": r"\textbackslash{}",
+}
+
+
+def escape(value: Any) -> str:
+    """Text as LaTeX would have it."""
+    return "".join(_LATEX.get(c, c) for c in str(value))
 
 
 def latex(frame: pd.DataFrame) -> str:
     """A booktabs tabular."""
-
-    def escape(value: Any) -> str:
-        return "".join(_LATEX.get(c, c) for c in str(value))
-
     lines = [r"\begin{tabular}{" + "l" * len(frame.columns) + "}", r"\toprule"]
     lines += [" & ".join(escape(c) for c in frame.columns) + r" \\", r"\midrule"]
     lines += [" & ".join(escape(v) for v in line) + r" \\" for line in frame.itertuples(index=False)]

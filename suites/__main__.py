@@ -1,4 +1,4 @@
-"""`python -m suites list|doctor|run|derive`."""
+"""`python -m suites list|doctor|run|against|derive`."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from suites import bundle, environment, runner
 from suites.cli import DONE, FAILED, ConfigError, OneLineParser
 from suites.cli import run as run_command
 from suites.convergence.run import Convergence
+from suites.gate import Rule
 from suites.plan import Plan
 from suites.scaling.run import Scaling
 from suites.staleness.run import Staleness
 from suites.suite import Request, Suite
-from suites.testbed import netns, registry
 from suites.transmission.run import Transmission
 
 SUITES: dict[str, Suite] = {suite.name: suite for suite in (Convergence(), Scaling(), Staleness(), Transmission())}
@@ -31,10 +31,11 @@ TESTBEDS = sorted({testbed for suite in SUITES.values() for testbed in suite.tes
 def parser() -> OneLineParser:
     """The command line."""
     top = OneLineParser(prog="tianji-bench", description="Measure distributed reinforcement-learning systems.")
-    commands = top.add_subparsers(dest="command", required=True, metavar="list|doctor|run|derive")
+    commands = top.add_subparsers(dest="command", required=True, metavar="list|doctor|run|against|derive")
     listing = commands.add_parser("list", help="suites, profiles, workloads and systems")
     listing.add_argument("--json", action="store_true")
-    commands.add_parser("doctor", help="what this machine is, and what could disturb a measurement")
+    examine = commands.add_parser("doctor", help="what this machine can and cannot measure")
+    examine.add_argument("--brief", action="store_true", help="measure nothing: the noise floor takes a quarter of a minute")
     run = commands.add_parser("run", help="run suites")
     run.add_argument("suites", nargs="+", metavar="SUITE")
     run.add_argument("--profile", default="smoke", metavar="NAME")
@@ -47,6 +48,18 @@ def parser() -> OneLineParser:
     run.add_argument("--nodes", metavar="N,M,...", help="numbers of nodes, of the suite scaling")
     run.add_argument("--out", type=Path, required=True, metavar="DIR")
     run.add_argument("--resume", action="store_true", help="go on with the session in --out, block by block")
+    against = commands.add_parser(
+        "against", help="this revision's parts and another's, in turns, until it is known whether any is worse"
+    )
+    against.add_argument(
+        "--base-python", type=Path, required=True, metavar="FILE", help="interpreter of the other one's environment"
+    )
+    against.add_argument("--base-tree", type=Path, required=True, metavar="DIR", help="its checkout")
+    against.add_argument("--parts", metavar="A,B,...", help="these alone; otherwise all that both have")
+    against.add_argument("--micro", action="store_true", help="the micro benchmarks, too")
+    against.add_argument("--size", type=float, default=Rule.size, metavar="S", help="what matters: a share (%(default)s)")
+    against.add_argument("--most", type=int, default=Rule.looks[-1], metavar="N", help="rounds at most (%(default)s)")
+    against.add_argument("--out", type=Path, required=True, metavar="DIR")
     derive = commands.add_parser("derive", help="copies of bundles for committing: no snapshots, no logs")
     derive.add_argument("bundles", nargs="+", type=Path, metavar="DIR")
     derive.add_argument("--out", type=Path, required=True, metavar="DIR")
@@ -165,20 +178,31 @@ def show_list(options: Any) -> int:
     return DONE
 
 
-def doctor() -> int:
-    """Print the environment manifest and what in it would disturb a measurement."""
-    found = environment.manifest()
-    for key, value in found.items():
-        print(f"{key}: {value}")
-    for name, suite in SUITES.items():
+def doctor(options: Any) -> int:
+    """Print what this machine can and cannot measure: one screen."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from suites import doctor
+
+    table = Table(title="What this machine can measure", title_justify="left")
+    for head in ("", "", ""):
+        table.add_column(head)
+    for what, state, says in doctor.findings(measure=not options.brief):
+        table.add_row(what, state, says, style={"careful": "yellow", "no": "dim"}.get(state))
+    lacking: dict[str, list[str]] = {}
+    for suite in SUITES.values():
         for system, (_, why) in suite.systems().items():
-            print(f"{name}: {system}: {why or 'can run'}")
-    print(f"emulated hosts: {netns.unavailable() or 'can be made'}")
-    print(f"emulated nodes with budgets: {registry.unavailable('netns') or 'can be made'}")
-    if found["load_1min_at_start"] > 0.5 * found["cpu_usable"]:
-        print(f"warning: other work loads this machine ({found['load_1min_at_start']} over one minute); results will be noisy")
-    if found["cpu_usable"] < 2:
-        print("warning: one core; actors and learner will take turns on it")
+            if why is not None and system not in lacking.setdefault(why, []):
+                lacking[why].append(system)
+    able = [system for suite in SUITES.values() for system, (_, why) in suite.systems().items() if why is None]
+    table.add_row("systems", "yes", f"{len(set(able))} can run")
+    for why, systems in lacking.items():
+        table.add_row(", ".join(systems), "no", why, style="dim")
+    found = environment.manifest()
+    versions = ", ".join(f"{name} {version}" for name, version in found["packages"].items())
+    table.add_row("versions", "", f"Python {found['python']}, {found['system']} {found['kernel']}, {versions}")
+    Console(width=None if sys.stdout.isatty() else 120, highlight=False).print(table)
     return DONE
 
 
@@ -196,13 +220,44 @@ def derive(options: Any) -> int:
     return DONE
 
 
+def against(options: Any) -> int:
+    """Measure this revision and another in turns; what comes of it, `tianji-report compare` says."""
+    # Whoever only lists suites need not wait for what it imports.
+    from suites.components.revision import Revision, RevisionFailed
+    from suites.components.session import Session
+
+    for name, path in (("--base-python", options.base_python), ("--base-tree", options.base_tree)):
+        if not path.exists():
+            raise ConfigError(f"{name} {path}: there is no such {'file' if name == '--base-python' else 'folder'}")
+    if options.out.exists():
+        raise ConfigError(f"--out {options.out}: exists; name a new folder")
+    looks = tuple(look for look in Rule.looks if look < options.most)
+    try:
+        rule = Rule(size=options.size, looks=(*looks, options.most))
+    except ValueError as error:
+        raise ConfigError(f"--size {options.size:g} --most {options.most}: {error}") from None
+    parts = tuple(options.parts.split(",")) if options.parts else None
+    base = Revision("the base", str(options.base_python.absolute()), options.base_tree.absolute())
+    head = Revision("this revision", sys.executable, environment.ROOT)
+    options.out.mkdir(parents=True)
+    try:
+        Session(base, head, options.out, rule, parts=parts, with_micro=options.micro).run()
+    except RevisionFailed as error:
+        print(f"tianji-bench: {error}", file=sys.stderr)
+        return FAILED
+    print(f"comparison: {options.out}")
+    return DONE
+
+
 def main(arguments: Sequence[str]) -> int:
     options = parser().parse_args(arguments)
     if options.command == "list":
         return show_list(options)
     if options.command == "derive":
         return derive(options)
-    return doctor() if options.command == "doctor" else run(options)
+    if options.command == "against":
+        return against(options)
+    return doctor(options) if options.command == "doctor" else run(options)
 
 
 def console() -> int:

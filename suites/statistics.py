@@ -10,10 +10,11 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtr, stdtrit
 
 WINDOW = 100
 """Episodes in a training mean."""
-RESAMPLES = 2_000
+RESAMPLES = 20_000
 SEED = 20_250_221
 MINIMUM_FOR_INTERVAL = 5
 """Below this many pairs or runs no interval is given: there is nothing to resample."""
@@ -72,8 +73,18 @@ def _middle_half(n: int) -> NDArray[np.float64]:
     return np.asarray(weight / weight.sum())
 
 
+def wider_tail(n: int) -> float:
+    """Which percentile of a bootstrap of n values bounds a 95 % interval from below; 100 less that bounds it from above.
+
+    With few values the percentiles 2.5 and 97.5 lie too close together. These are the wider ones of T. C. Hesterberg, "What
+    Teachers Should Know About the Bootstrap", The American Statistician 69 (2015): those at which a normal distribution has the
+    quantiles that Student's t has, for the variance that n values give instead of n - 1.
+    """
+    return 100 * float(ndtr(np.sqrt(n / (n - 1)) * stdtrit(n - 1, 0.025)))
+
+
 def bootstrap_iqm(values: ArrayLike, resamples: int = RESAMPLES, seed: int = SEED) -> Estimate:
-    """Interquartile mean with a 95 % percentile bootstrap interval (none below `MINIMUM_FOR_INTERVAL` values)."""
+    """Interquartile mean with a 95 % bootstrap interval (none below `MINIMUM_FOR_INTERVAL` values); see `wider_tail`."""
     data = np.asarray(values, np.float64)
     if len(data) == 0:
         return Estimate(None, None, None, 0)
@@ -82,12 +93,13 @@ def bootstrap_iqm(values: ArrayLike, resamples: int = RESAMPLES, seed: int = SEE
         return Estimate(point, None, None, len(data))
     rng = np.random.default_rng(seed)
     draws = np.sort(rng.choice(data, (resamples, len(data))), axis=1) @ _middle_half(len(data))
-    low, high = np.percentile(draws, [2.5, 97.5])
+    tail = wider_tail(len(data))
+    low, high = np.percentile(draws, [tail, 100 - tail])
     return Estimate(point, float(low), float(high), len(data))
 
 
-def paired_ratio(numerator: ArrayLike, denominator: ArrayLike, resamples: int = RESAMPLES, seed: int = SEED) -> Estimate:
-    """Geometric mean of ratios within blocks, with a paired bootstrap interval on their logarithms.
+def paired_ratio(numerator: ArrayLike, denominator: ArrayLike) -> Estimate:
+    """Geometric mean of ratios within blocks, with a 95 % interval by Student's t on their logarithms.
 
     Parameters
     ----------
@@ -102,13 +114,11 @@ def paired_ratio(numerator: ArrayLike, denominator: ArrayLike, resamples: int = 
     if (top <= 0).any() or (bottom <= 0).any():
         raise ValueError("ratios need positive values")
     logs = np.log(top / bottom)
-    point = float(np.exp(logs.mean()))
-    if len(logs) < MINIMUM_FOR_INTERVAL:
-        return Estimate(point, None, None, len(logs))
-    rng = np.random.default_rng(seed)
-    means = rng.choice(logs, (resamples, len(logs))).mean(axis=1)
-    low, high = np.exp(np.percentile(means, [2.5, 97.5]))
-    return Estimate(point, float(low), float(high), len(logs))
+    n, mean = len(logs), float(logs.mean())
+    if n < MINIMUM_FOR_INTERVAL:
+        return Estimate(float(np.exp(mean)), None, None, n)
+    width = float(logs.std(ddof=1)) / np.sqrt(n) * float(stdtrit(n - 1, 0.975))
+    return Estimate(float(np.exp(mean)), float(np.exp(mean - width)), float(np.exp(mean + width)), n)
 
 
 def expected_running_time(spent_s: ArrayLike, solved: ArrayLike) -> float | None:

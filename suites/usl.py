@@ -14,9 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import nnls
-from scipy.special import ndtr, stdtrit
 
-from suites.statistics import MINIMUM_FOR_INTERVAL, SEED, Estimate
+from suites.statistics import MINIMUM_FOR_INTERVAL, SEED, Estimate, wider_tail
 
 FEWEST_COUNTS = 5
 """Of nodes: three coefficients need more points than that to be told from noise."""
@@ -110,9 +109,7 @@ def fit(nodes: ArrayLike, throughput: ArrayLike, weights: ArrayLike | None = Non
 def law(blocks: ArrayLike, nodes: ArrayLike, throughput: ArrayLike, resamples: int = RESAMPLES, seed: int = SEED) -> Law:
     """Fit with 95 % intervals: whole blocks are resampled, since what disturbs one run of a block disturbs the others.
 
-    With few blocks a percentile interval is too short. It is taken at the wider levels of T. C. Hesterberg, "What Teachers
-    Should Know About the Bootstrap", The American Statistician 69 (2015): those at which a normal distribution has the
-    quantiles that Student's t has, for the variance that n values give instead of n - 1.
+    Percentiles of few blocks are taken further out, see `suites.statistics.wider_tail`.
 
     Parameters
     ----------
@@ -163,6 +160,6 @@ def law(blocks: ArrayLike, nodes: ArrayLike, throughput: ArrayLike, resamples: i
 def _interval(value: float, draws: Floats, n: int) -> Estimate:
     if not len(draws):
         return Estimate(value, None, None, n)
-    tail = 100 * float(ndtr(np.sqrt(n / (n - 1)) * stdtrit(n - 1, 0.025)))
+    tail = wider_tail(n)
     low, high = np.percentile(draws, [tail, 100 - tail])
     return Estimate(value, float(low), float(high), n)

@@ -6,12 +6,11 @@ import time
 
 import numpy as np
 
-from benchmarks.efficiency.cases import RECORDED, Window, record
-from tianji.algorithms import algorithm, dqn, networks
-from tianji.algorithms.algorithm import Experience
+from benchmarks.efficiency.cases import Window
+from suites.components.work import Learning
+from tianji.algorithms import dqn, networks
 from tianji.config import TrainConfig
 from tianji.envs import EnvDescription, Environments
-from tianji.topology import chunk_layout
 from tianji.worlds.sampler import choose, epsilon_greedy
 
 
@@ -49,40 +48,6 @@ class Sampling:
 
     def close(self) -> None:
         self._envs.close()
-
-
-class Learning:
-    """Rounds of updates, on chunks that lie in memory.
-
-    A round of DQN inserts the chunk that pays for it before it trains, as the learner does.
-    """
-
-    def __init__(self, config: TrainConfig, describe: EnvDescription) -> None:
-        self._config, self._rounds = config, 0
-        self.algorithm = algorithm.make(config, describe)
-        layout = chunk_layout(config, describe)
-        self._actors = [
-            [layout.views(chunk.memory) for chunk in record(config, describe, actor)] for actor in range(config.actors)
-        ]
-        if self.algorithm.reuses:
-            # Until there is enough to learn from.
-            while not self.round():
-                pass
-
-    def round(self) -> int:
-        """One round; returns its optimizer steps."""
-        config, number = self._config, self._rounds
-        self._rounds += 1
-        before = number * config.round_steps
-        if not self.algorithm.reuses:
-            # The learner's chunks are a round old when it gets to them, for sampling goes on meanwhile.
-            return self.algorithm.update([chunks[number % RECORDED] for chunks in self._actors], before, stale=True)
-        each = config.round_chunks // config.actors
-        for sequence in range(number * each, (number + 1) * each):
-            self.algorithm.insert(
-                [Experience(chunks[sequence % RECORDED], actor, sequence) for actor, chunks in enumerate(self._actors)]
-            )
-        return self.algorithm.train(before + config.round_steps)
 
 
 def sampling(loop: Sampling, window: Window) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from msgspec import Struct
@@ -12,12 +10,9 @@ from msgspec.structs import replace
 from baselines.system import Task
 from baselines.tianji import Unbalanced
 from suites import catalogue
+from suites.components.work import frozen
 from tianji.config import TrainConfig
 from tianji.envs import EnvDescription
-from tianji.messages import SlotRef
-from tianji.roles.actor import Rollout
-from tianji.topology import chunk_layout
-from tianji.worlds.sampler import Sampler
 
 Part = Literal["sampling", "learning", "both"]
 Side = Literal["bare", "system"]
@@ -33,16 +28,9 @@ ON_GPU = frozenset({"pong84-ppo"})
 """Workloads whose updates are computed on a GPU, in the system and in the bare loop."""
 CORES: dict[Part, int] = {"sampling": 1, "learning": 2, "both": 1}
 """For which TianJi deals its environments out to actors: one of them samples, and all of them are played to the learner."""
-ENDLESS = 1 << 50
-"""Environment steps: no run gets there."""
-FROZEN = 1e-12
-"""A learning rate: updates are computed in full and change nothing, so bare loop and system have the same policy throughout.
-Otherwise episodes would grow longer while the system learns, and its environments be reset less often than the bare loop's."""
 SLOTS = 32
 """Chunks that the actor may have in flight with both at once: a learner with a replay gives slots back up to two rounds later,
 and the actor is not to wait for them."""
-RECORDED = 2
-"""Chunks of each actor that are recorded for learners."""
 
 
 class Cell(Struct, frozen=True):
@@ -67,41 +55,13 @@ def configuration(part: Part, workload: str, cores: int, seed: int) -> tuple[Tra
     w = catalogue.load(workload)
     config = Unbalanced().config(Task(Unbalanced.name, w, seed, tuple(range(cores))))
     balance = "two-sided" if part == "learning" else "off" if config.algo == "dqn" else "one-sided"
-    frozen = replace(
-        config,
+    measured = replace(
+        frozen(config),
         balance=balance,
         device="cuda" if workload in ON_GPU else "cpu",
         chunk_slots=SLOTS if part == "both" else config.chunk_slots,
-        stop_steps=ENDLESS,
-        stop_seconds=None,
-        ppo=replace(config.ppo, learning_rate=FROZEN, learning_rate_schedule="constant"),
-        # As with PPO's first policy: actions at random.
-        dqn=replace(config.dqn, learning_rate=FROZEN, epsilon_start=1.0, epsilon_end=1.0),
     )
-    return frozen, w.describe()
-
-
-@dataclass(frozen=True)
-class Recorded:
-    """A chunk as an actor made it, with the numbers that its header needs."""
-
-    memory: bytearray
-    count: int
-    ragged_rows: int
-    size_bytes: int
-
-
-def record(config: TrainConfig, describe: EnvDescription, actor: int) -> list[Recorded]:
-    """The first chunks of this actor, under the initial policy."""
-    layout = chunk_layout(config, describe)
-    memory = [bytearray(layout.capacity_bytes) for _ in range(RECORDED)]
-    sampler = Sampler(config, describe, layout, lambda ref: layout.views(memory[ref.slot]), actor, time.monotonic_ns)
-    try:
-        sampler.weights()[:] = sampler.network.initialise(config.seed)
-        done = [sampler.run(Rollout(SlotRef(actor, k))) for k in range(RECORDED)]
-    finally:
-        sampler.close()
-    return [Recorded(memory[d.slot.slot], d.count, d.ragged_rows, d.size_bytes) for d in done]
+    return measured, w.describe()
 
 
 class Window:

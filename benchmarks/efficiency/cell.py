@@ -16,6 +16,7 @@ import msgspec
 from benchmarks.efficiency import bare, system
 from benchmarks.efficiency.cases import Cell, Window, configuration
 from suites.cli import DONE, run
+from suites.components.work import Learning
 from tianji.launch.process import die_with_parent
 
 READY = b"ready\n"
@@ -43,7 +44,7 @@ def measure(cell: Cell, ready: Callable[[], None]) -> dict[str, Any]:
             acting.close()
             return {"sampling": sampled.result()}
         case "bare", _:
-            training = bare.Learning(config, describe)
+            training = Learning(config, describe)
             ready()
             bare.learning(training, learned)
             return {"learning": learned.result()}

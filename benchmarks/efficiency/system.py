@@ -16,7 +16,8 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from benchmarks.efficiency.cases import RECORDED, Window, record
+from benchmarks.efficiency.cases import Window
+from suites.components.work import RECORDED, record
 from tianji import topology as names
 from tianji.algorithms import networks
 from tianji.channel.registry import Network

@@ -13,24 +13,13 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullLocator
 
 from reports.dataset import Dataset
+from reports.looks import look
 from reports.scaling.lookup import Scaled, settings
 from suites.crossings import KINDS
 from suites.scaling.analysis import COPIES
 from suites.scaling.comparison import HEADLINE, SELF, copies_of
 from suites.usl import Coefficients
 
-LOOKS: dict[str, tuple[str, str, str]] = {
-    "tianji": ("#c2410c", "-", "o"),
-    "tianji-one-learner": ("#f59e0b", "--", "D"),
-    "tianji-curve": ("#be185d", "-.", "P"),
-    "xingtian": ("#7e22ce", "-", "s"),
-    "rllib": ("#0369a1", "-", "^"),
-    "rllib-multi-learner": ("#15803d", "--", "v"),
-    "tianji-copies": ("#111111", ":", ""),
-    "xingtian-copies": ("#6b7280", (0, (6, 2, 1, 2)), ""),  # type: ignore[dict-item]
-}
-"""Colour, line and marker of each system: told apart in grey by the latter two. Copies, which are ceilings, have no marker."""
-OTHER = ("#57534e", "-", "x")
 MEGA = 1e6
 APART = 0.06
 """Nodes by which systems stand apart, so that no interval hides another."""
@@ -57,12 +46,6 @@ def figures(data: Dataset) -> dict[str, Figure]:
         if any(scaled.line(label, "learner_busy_share") for label in scaled.systems):
             made[f"{scaled.name}-busy"] = busy(scaled)
     return made
-
-
-def look(label: str) -> tuple[str, str, str]:
-    """Colour, line and marker of a system; none of those it does not know is without a marker but copies."""
-    colour, line, marker = LOOKS.get(label, OTHER)
-    return colour, line if label in LOOKS or not label.endswith(COPIES) else ":", "" if label.endswith(COPIES) else marker
 
 
 def _apart(scaled: Scaled, label: str) -> float:
@@ -157,7 +140,7 @@ def _law(axis: Axes, scaled: Scaled, label: str) -> None:
     law = own.iloc[0]
     places = np.linspace(1, scaled.most, 100)
     values = Coefficients(law["single"], law["sigma"], law["kappa"]).throughput(places)
-    axis.plot(places, values * 1e-3, color=look(label)[0], linewidth=0.6, alpha=0.9, zorder=1)
+    axis.plot(places, values * 1e-3, color=look(label).colour, linewidth=0.6, alpha=0.9, zorder=1)
 
 
 def efficiency(scaled: Scaled) -> Figure:
@@ -214,7 +197,7 @@ def convergence(scaled: Scaled) -> Figure:
 
 def _runs(axis: Axes, scaled: Scaled, label: str, runs: pd.DataFrame) -> None:
     """Single runs, side by side around their mean."""
-    colour = look(label)[0]
+    colour = look(label).colour
     by_nodes = runs.groupby("nodes")
     turn = (by_nodes.cumcount() + 0.5) / by_nodes["nodes"].transform("size")
     places = runs["nodes"] + _apart(scaled, label) + SPREAD * (turn - 0.5)

@@ -51,8 +51,9 @@ class Scaled:
         return f"{PREFIX}{self.setting.slug}"
 
     def title(self, label: str) -> str:
-        """As a reader should see it."""
-        return self.data.titles[f"{SUITE}:{label}"]
+        """As a reader should see it; copies say that they are."""
+        known = self.data.titles[f"{SUITE}:{label}"]
+        return f"{known}, copies" if label.endswith(COPIES) and "copies" not in known else known
 
     def find(
         self, system: str, metric: str, nodes: int | None, baseline: str | None = None, kind: str | None = None

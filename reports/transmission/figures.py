@@ -12,21 +12,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullLocator
 
 from reports.dataset import Dataset
+from reports.looks import look
 from reports.transmission.lookup import CEILINGS, Traffic, seconds_text, size_text
-
-LOOKS: dict[str, tuple[str, str, str]] = {
-    "tianji": ("#c2410c", "-", "o"),
-    "tianji-curve": ("#f59e0b", "-", "D"),
-    "xingtian": ("#7e22ce", "-", "s"),
-    "ray-store": ("#0369a1", "-", "^"),
-    "mp-queue": ("#15803d", "-", "v"),
-    "pyzmq": ("#be185d", "-", "P"),
-    "memcpy": ("#111111", "--", ""),
-    "raw-tcp": ("#525252", "-.", ""),
-    "libzmq": ("#8a8a8a", ":", ""),
-}
-"""Colour, line and marker of each pipe: told apart in grey by the latter two."""
-OTHER = ("#a16207", "-", "x")
 
 
 def figures(data: Dataset) -> dict[str, Figure]:
@@ -47,7 +34,7 @@ def figures(data: Dataset) -> dict[str, Figure]:
 
 
 def _line(axis: Axes, label: str, title: str, rows: Sequence[dict[str, Any]], x: str, scale: float) -> None:
-    colour, line, marker = LOOKS.get(label, OTHER)
+    colour, line, marker = look(label)
     places = [row[x] for row in rows]
     values = np.array([row["value"] for row in rows]) * scale
     axis.plot(places, values, color=colour, linestyle=line, marker=marker or None, markersize=4, label=title)
@@ -132,7 +119,7 @@ def latency(traffic: Traffic) -> Figure:
         for label in reversed(traffic.shown):
             own = frame[(frame["size_bytes"] == size) & (frame["system"] == label)].sort_values("percentile")
             if len(own):
-                colour, line, _ = LOOKS.get(label, OTHER)
+                colour, line, _ = look(label)
                 axis.plot(own["seconds"], own["percentile"], color=colour, linestyle=line, label=traffic.title(label))
         axis.set_xscale("log")
         axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: seconds_text(value).replace(".00", "")))
@@ -153,7 +140,7 @@ def shares(traffic: Traffic) -> Figure:
     figure, axis = plt.subplots(figsize=(9.2, 3.8), layout="constrained")
     width = 0.84 / max(1, len(drawn))
     for place, label in enumerate(drawn):
-        colour, _, _ = LOOKS.get(label, OTHER)
+        colour, _, _ = look(label)
         for group, size in enumerate(sizes):
             row = traffic.find(label, "goodput_ratio", size, n, traffic.ceiling)
             if row is None:

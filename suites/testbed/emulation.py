@@ -205,6 +205,13 @@ class Emulated(Testbed):
         return said
 
 
+def _signal(place: Place, number: signal.Signals) -> None:
+    """Send a signal to every process that does a node's work."""
+    for pid in place.budget.processes():
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)
+
+
 def unavailable() -> str | None:
     """Why no nodes can be emulated here, in a few words; None when they can. Tried out in a process of its own."""
     tried = subprocess.run(
@@ -224,10 +231,3 @@ if __name__ == "__main__":
         with suppress(BrokenPipeError):
             print(error if isinstance(error, ConfigError) else f"{type(error).__name__}: {error}", file=sys.stderr)
         sys.exit(1)
-
-
-def _signal(place: Place, number: signal.Signals) -> None:
-    """Send a signal to every process that does a node's work."""
-    for pid in place.budget.processes():
-        with suppress(ProcessLookupError):
-            os.kill(pid, number)

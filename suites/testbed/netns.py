@@ -24,6 +24,8 @@ from tianji.launch.node import CLONE_NEWNET, Node
 CLONE_NEWUSER = 0x10000000
 SUBNET = "10.77.0"
 HOME = f"{SUBNET}.254"
+DELAYS = "delays"
+"""Said by the trial where links can have them."""
 LINK = "eth0"
 BURST_BYTES = 1 << 18
 """Of the token bucket: four of the largest packets that TCP hands down."""
@@ -76,11 +78,20 @@ def unavailable() -> str | None:
     """Why no hosts can be emulated here, in a few words; None when they can. Tried out in a process of its own."""
     if find_spec("pyroute2") is None:
         return "pyroute2 is not installed"
-    tried = subprocess.run(
-        [sys.executable, "-m", "suites.testbed.netns"], capture_output=True, text=True, timeout=60, check=False
-    )
+    tried = _trial()
     lines = tried.stderr.strip().splitlines()
     return None if tried.returncode == 0 else f"no right to emulate hosts ({lines[-1] if lines else 'it failed'})"
+
+
+def delays() -> bool | None:
+    """Whether links can have delays here; None where there can be no links. Tried out in a process of its own."""
+    tried = _trial()
+    return tried.stdout.strip() == DELAYS if tried.returncode == 0 else None
+
+
+def _trial() -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "suites.testbed.netns"]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
 
 @dataclass(frozen=True)
@@ -270,7 +281,7 @@ if __name__ == "__main__":
     try:
         become_able()
         with pair(10**9):
-            pass
+            print(DELAYS if delays_can_be_made() else "")
     except Exception as error:  # Whatever it is, it is the reason.
         with suppress(BrokenPipeError):
             print(f"{type(error).__name__}: {error}", file=sys.stderr)

@@ -21,7 +21,7 @@ from tianji.launch.node import Node
 TOLERANCE = 0.1
 """By which what is measured may be off."""
 PAUSES_S = (0, 0, 0, 5, 10, 20, 40, 60)
-"""Before each trial of a property that is off: other work on the machine disturbs some of them, or goes on for a while and ends."""
+"""Before each trial of a property that is off: other work on the machine disturbs some, or goes on for a while and ends."""
 BUDGET_S = 0.4
 LINK_S, FREE_LINK_S = 0.2, 0.05
 """How long a link is filled: one with a rate, one without."""

@@ -21,7 +21,9 @@ from benchmarks.efficiency import bare, cases, processes, system
 from benchmarks.efficiency.cases import Cell, Window
 from benchmarks.efficiency.cell import measure
 from suites.cli import ConfigError, run
+from suites.components import work
 from tianji.launch.supervisor import RoleFailed
+from tianji.topology import chunk_layout
 
 PPO, DQN = "cartpole-ppo-zoo", "cartpole-dqn-zoo"
 
@@ -55,11 +57,11 @@ def test_a_window_in_which_nothing_happened_has_no_rate():
 @pytest.mark.parametrize("workload", [PPO, DQN])
 def test_bare_sampling_takes_the_steps_that_an_actor_takes(workload):
     config, describe = cases.configuration("sampling", workload, 1, seed=3)
-    chunks = cases.record(config, describe, 0)
+    chunks = work.record(config, describe, 0)
     loop = bare.Sampling(config, describe)
     for chunk in chunks:
         assert loop.fragment() == chunk.count
-        ends_with = cases.chunk_layout(config, describe).views(chunk.memory)["observation"][-1]
+        ends_with = chunk_layout(config, describe).views(chunk.memory)["observation"][-1]
         assert np.array_equal(loop.observation, ends_with)
     loop.close()
 
@@ -67,7 +69,7 @@ def test_bare_sampling_takes_the_steps_that_an_actor_takes(workload):
 @pytest.mark.parametrize("workload", [PPO, DQN])
 def test_the_policy_stays_while_updates_are_made(workload):
     config, describe = cases.configuration("learning", workload, 2, seed=3)
-    loop = bare.Learning(config, describe)
+    loop = work.Learning(config, describe)
     before = loop.algorithm.kernel.weights().copy()
     assert loop.round() == config.round_updates
     after = loop.algorithm.kernel.weights()

@@ -76,7 +76,7 @@ def test_the_page_stands_alone(report):
     page = (report / "index.html").read_text()
     assert page.count("<svg") == 6
     assert not re.search(r'(src|href)="(?!#)', page.replace("xlink:href", "href")), "the page refers to something outside"
-    assert "<script" not in page
+    assert page.count("<script>") == page.count("<script") == 1
     for text in (
         "RLlib",
         "XingTian-style",
@@ -171,8 +171,3 @@ def test_recorded_bundles_are_derived_and_say_nothing_of_the_machine_s_owner():
         assert manifest.derived_from
         assert manifest.environment["git_dirty"] is False
         assert "/" not in json.dumps(manifest.environment)
-
-
-def test_the_readme_shows_the_table_that_is_built(report):
-    readme = (RECORDED.parents[2] / "README.md").read_text()
-    assert (report / "tables" / "cartpole-ppo-zoo-ratios.md").read_text() in readme

@@ -15,6 +15,7 @@ from suites.statistics import (
     running_mean,
     streaks,
     training_crossing,
+    wider_tail,
 )
 
 reals = st.floats(-1e3, 1e3)
@@ -58,10 +59,14 @@ def test_no_interval_below_five():
     assert bootstrap_iqm([]).value is None
 
 
-def test_bootstrap_interval_agrees_with_scipys():
+def test_bootstrap_interval_agrees_with_scipys_at_the_same_percentiles():
     data = np.random.default_rng(0).normal(10, 2, 40)
     ours = bootstrap_iqm(data)
-    theirs = stats.bootstrap((data,), interquartile_mean, vectorized=False, method="percentile", n_resamples=2000, rng=1)
+    level = 1 - 2 * wider_tail(len(data)) / 100
+    assert 0.95 < level < 0.96
+    theirs = stats.bootstrap(
+        (data,), interquartile_mean, vectorized=False, method="percentile", n_resamples=4000, confidence_level=level, rng=1
+    )
     assert ours.low == pytest.approx(theirs.confidence_interval.low, abs=0.15)
     assert ours.high == pytest.approx(theirs.confidence_interval.high, abs=0.15)
     assert ours == bootstrap_iqm(data)
@@ -74,6 +79,42 @@ def test_a_paired_ratio_takes_out_what_blocks_share():
     estimate = paired_ratio(ours, theirs)
     assert estimate.value == pytest.approx(stats.gmean(ours / theirs))
     assert 2.95 < estimate.low < estimate.value < estimate.high < 3.05
+    expected = stats.ttest_1samp(np.log(ours / theirs), 0).confidence_interval(0.95)
+    assert (estimate.low, estimate.high) == pytest.approx((np.exp(expected.low), np.exp(expected.high)))
+
+
+@pytest.mark.parametrize("n", [5, 10, 30])
+def test_wider_percentiles_are_those_of_students_t(n):
+    """Closed form: a bootstrapped mean is normal with variance (n - 1) / n^2 times the sample's."""
+    reach = -stats.norm.ppf(wider_tail(n) / 100) * np.sqrt((n - 1) / n)
+    assert reach == pytest.approx(stats.t.ppf(0.975, n - 1))
+
+
+RUNS = 2_000
+"""Of a simulation: 95 % of them is known to half a percent or so."""
+
+
+@pytest.mark.parametrize("n", [5, 10, 20])
+def test_intervals_of_ratios_cover_the_truth_95_times_of_100(n):
+    rng = np.random.default_rng(11)
+    covered = 0
+    for _ in range(RUNS):
+        machine = rng.lognormal(0, 0.5, n)
+        estimate = paired_ratio(1.7 * machine * rng.lognormal(0, 0.1, n), machine)
+        covered += estimate.low <= 1.7 <= estimate.high
+    assert covered / RUNS == pytest.approx(0.95, abs=0.015)
+
+
+@pytest.mark.parametrize("n", [5, 10, 20])
+@pytest.mark.parametrize("draw", ["normal", "exponential"])
+def test_intervals_of_interquartile_means_cover_the_truth_about_as_often(n, draw):
+    rng = np.random.default_rng(12)
+    truth = interquartile_mean(getattr(np.random.default_rng(1), draw)(size=1_000_000))
+    covered = 0
+    for run in range(RUNS // 2):
+        estimate = bootstrap_iqm(getattr(rng, draw)(size=n), resamples=1000, seed=run)
+        covered += estimate.low <= truth <= estimate.high
+    assert 0.90 <= covered / (RUNS // 2) <= 0.98
 
 
 @pytest.mark.parametrize(("top", "bottom"), [([1.0], [1.0, 2.0]), ([1.0], [0.0]), ([-1.0], [1.0])])

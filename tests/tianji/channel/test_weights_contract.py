@@ -110,10 +110,16 @@ def test_ends_that_are_not_heeded_do_not_end_a_wait_and_lose_nothing(bench):
     outlets = [bench.keep(bench.network.weights_outlet(bench.address(name), PARAMETERS)) for name in "ab"]
     inlets = [bench.keep(bench.network.weights_inlet(outlet.uri, PARAMETERS)) for outlet in outlets]
     out = vector(0)
-    for outlet, inlet in zip(outlets, inlets, strict=True):
+
+    def serve():
+        for outlet in outlets:
+            outlet.serve()
+
+    for outlet in outlets:
         outlet.publish(0, out)
-        bench.until(lambda: (outlet.serve(), inlet.latest(out) == 0)[1])
-        bench.until(lambda: (outlet.serve(), not outlet.pending())[1])
+    waiting = set(inlets)
+    bench.until(lambda: (serve(), waiting.difference_update([end for end in inlets if end.latest(out) == 0]), not waiting)[2])
+    bench.until(lambda: (serve(), not any(outlet.pending() for outlet in outlets))[1])
     with Waiter(inlets) as waiter:
         while waiter.wait(0.05):
             assert [inlet.latest(out) for inlet in inlets] == [None, None]

@@ -1,0 +1,248 @@
+"""Plates of what systems can do: throughput on several nodes, the fitted law, and how fast data moves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.ticker import FuncFormatter, NullLocator
+
+from reports.dataset import Dataset
+from reports.looks import DASHED, INK, look
+from reports.paper.plates import Plate, new
+from reports.scaling.lookup import Scaled, settings
+from reports.scaling.tables import laws, speedups
+from reports.scaling.tables import times as times_to_threshold
+from reports.scaling.text import title
+from reports.transmission.lookup import CEILINGS, Traffic, size_text
+from reports.transmission.tables import ratio_table
+from suites.crossings import KINDS
+from suites.scaling.comparison import HEADLINE, SELF, copies_of
+from suites.usl import Coefficients
+
+BARS = "Bars are 95 % intervals"
+
+
+def plates(data: Dataset) -> Iterator[Plate]:
+    """Every plate that the scaling and transmission suites have data for."""
+    for setting in settings(data):
+        scaled = Scaled(data, setting)
+        yield throughput(scaled)
+        if any(scaled.speedup(label, n) for label in scaled.systems for n in scaled.nodes):
+            yield efficiency(scaled)
+        fits = scaled.points("scaling-laws")
+        if fits["sigma"].notna().any():
+            yield law(scaled, fits[fits["sigma"].notna()])
+        if scaled.trained:
+            yield convergence(scaled)
+    for workload in sorted(data.traffic):
+        traffic = Traffic(data, workload)
+        if traffic.labels:
+            yield goodput(traffic)
+            if traffic.ceiling in traffic.labels:
+                yield shares(traffic)
+
+
+def _mark(
+    axis: Axes, label: str, name: str | None, x: str, rows: Sequence[dict[str, Any]], scale: float, shift: float = 0.0
+) -> list[dict[str, Any]]:
+    """Draw rows with their intervals; what was drawn."""
+    if not rows:
+        return []
+    colour, line, marker = look(label)
+    places = np.array([row[x] for row in rows], float) + shift
+    axis.plot(places, [row["value"] * scale for row in rows], color=colour, linestyle=line, marker=marker or None, label=name)
+    for at, row in zip(places, rows, strict=True):
+        if row["ci_low"] is not None:
+            axis.vlines(at, row["ci_low"] * scale, row["ci_high"] * scale, color=colour, linewidth=1.8, alpha=0.5)
+    keys = ("metric", "unit", "value", "ci_low", "ci_high", "n", "censored")
+    return [{"system": label, x: row[x], **{key: row[key] for key in keys}} for row in rows]
+
+
+def _shift(labels: Sequence[str], label: str) -> float:
+    """So that no interval hides another."""
+    return 0.07 * (labels.index(label) - (len(labels) - 1) / 2)
+
+
+def _nodes(axis: Axes, scaled: Scaled) -> None:
+    axis.set_xticks(scaled.nodes, [str(n) for n in scaled.nodes])
+    axis.xaxis.set_minor_locator(NullLocator())
+    axis.set_xlim(min(scaled.nodes) - 0.5, scaled.most + 0.5)
+    axis.set_xlabel("nodes")
+
+
+def throughput(scaled: Scaled) -> Plate:
+    """Unique consumption against nodes; copies are ceilings."""
+    figure, (axis,) = new(2.4)
+    drawn: list[dict[str, Any]] = []
+    labels = [*scaled.systems, *scaled.copies]
+    for label in labels:
+        drawn += _mark(axis, label, scaled.title(label), "nodes", scaled.line(label, HEADLINE), 1e-3, _shift(labels, label))
+    _nodes(axis, scaled)
+    axis.set_ylim(bottom=0)
+    axis.set_ylabel("unique consumption, 1,000 samples/s")
+    figure.legend(loc="outside upper center", ncols=2)
+    caption = f"{title(scaled)}: samples trained on a second, each counted once ({scaled.blocks}). {BARS}."
+    return Plate(f"{scaled.name}-throughput", figure, caption, pd.DataFrame(drawn), speedups(scaled))
+
+
+def efficiency(scaled: Scaled) -> Plate:
+    """Speed-up over nodes, and share of as many copies."""
+    figure, axes = new(2.3, 2, sharey=True)
+    drawn: list[dict[str, Any]] = []
+    for label in scaled.systems:
+        shift = _shift(scaled.systems, label)
+        own = scaled.line(label, "unique_consumption_efficiency_ratio", SELF)
+        drawn += _mark(axes[0], label, scaled.title(label), "nodes", own, 100, shift)
+        if copies_of(label, scaled.labels):
+            of_copies = [row for n in scaled.nodes if (row := scaled.share(label, n))]
+            drawn += _mark(axes[1], label, None, "nodes", of_copies, 100, shift)
+    for axis, words in zip(axes, ("of its own one node", "of as many copies"), strict=True):
+        axis.axhline(100, color=INK, linewidth=0.7, linestyle=DASHED)
+        axis.set_title(words, loc="left")
+        _nodes(axis, scaled)
+    axes[0].set_ylim(bottom=0)
+    axes[0].set_ylabel("unique consumption, %")
+    figure.legend(loc="outside upper center", ncols=2)
+    caption = (
+        f"{title(scaled)}: efficiency ({scaled.blocks}). Left: speed-up over the number of nodes. Right: throughput over "
+        f"that of as many copies that do not communicate. {BARS}, ratios within blocks."
+    )
+    return Plate(f"{scaled.name}-efficiency", figure, caption, pd.DataFrame(drawn))
+
+
+def law(scaled: Scaled, fits: pd.DataFrame) -> Plate:
+    """Data and the fitted Universal Scalability Law."""
+    figure, (axis,) = new(2.3)
+    drawn: list[dict[str, Any]] = []
+    lines = []
+    for _, fit in fits.iterrows():
+        label = str(fit["system"])
+        rows = scaled.line(label, HEADLINE)
+        colour, line, marker = look(label)
+        for row in rows:
+            axis.plot(row["nodes"], row["value"] * 1e-3, color=colour, marker=marker or "o", linestyle="")
+            if row["ci_low"] is not None:
+                axis.vlines(row["nodes"], row["ci_low"] * 1e-3, row["ci_high"] * 1e-3, color=colour, linewidth=1.8, alpha=0.5)
+            drawn.append(
+                {
+                    "system": label,
+                    "nodes": row["nodes"],
+                    "value": row["value"],
+                    "ci_low": row["ci_low"],
+                    "ci_high": row["ci_high"],
+                    "n": row["n"],
+                }
+            )
+        places = np.linspace(1, scaled.most, 60)
+        values = Coefficients(fit["single"], fit["sigma"], fit["kappa"]).throughput(places)
+        axis.plot(places, values * 1e-3, color=colour, linestyle=line, linewidth=0.8)
+        axis.plot([], [], color=colour, linestyle=line, marker=marker or "o", label=scaled.title(label))
+        lines.append(f"{scaled.title(label)}: sigma {fit['sigma']:.2g}, kappa {fit['kappa']:.2g}")
+        drawn += [{"system": label, "nodes": at, "law": value} for at, value in zip(places, values, strict=True)]
+    _nodes(axis, scaled)
+    axis.set_ylim(bottom=0)
+    axis.set_ylabel("unique consumption, 1,000 samples/s")
+    figure.legend(loc="outside upper center", ncols=2)
+    caption = (
+        f"{title(scaled)}: the Universal Scalability Law, fitted ({scaled.blocks}). {'; '.join(lines)}. Lines are fits, "
+        f"marks interquartile means. {BARS}."
+    )
+    return Plate(f"{scaled.name}-law", figure, caption, pd.DataFrame(drawn), laws(scaled))
+
+
+def convergence(scaled: Scaled) -> Plate:
+    """Seconds to either threshold against nodes; open triangles are runs that did not get there."""
+    frame = scaled.points("scaling-crossings")
+    figure, axes = new(2.3, 2, sharey=True)
+    drawn: list[dict[str, Any]] = []
+    thresholds = scaled.description["workload"]["thresholds"]
+    for axis, kind in zip(axes, KINDS, strict=True):
+        for label in scaled.systems:
+            shift = _shift(scaled.systems, label)
+            name = scaled.title(label) if axis is axes[0] else None
+            rows = _mark(axis, label, name, "nodes", scaled.line(label, "time_to_threshold_s", None, kind), 1.0, shift)
+            drawn += [{"kind": kind, **row} for row in rows]
+            late = frame[(frame["system"] == label) & (frame["threshold_kind"] == kind) & frame["seconds"].isna()]
+            axis.plot(
+                late["nodes"] + shift,
+                late["measured_s"],
+                marker="^",
+                markerfacecolor="none",
+                color=look(label).colour,
+                linestyle="",
+            )
+            drawn += [
+                {"kind": kind, "system": label, "nodes": run["nodes"], "metric": "censored_s", "value": run["measured_s"]}
+                for _, run in late.iterrows()
+            ]
+        axis.set_title(f"{kind}, {thresholds[kind]:g}", loc="left")
+        axis.set_yscale("log")
+        axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        _nodes(axis, scaled)
+    axes[0].set_ylabel("seconds to the threshold (log scale)")
+    figure.legend(loc="outside upper center", ncols=2)
+    caption = (
+        f"{title(scaled)}: time to either threshold ({scaled.blocks}). {BARS} of interquartile means; open triangles are "
+        "runs that ended without getting there."
+    )
+    return Plate(f"{scaled.name}-convergence", figure, caption, pd.DataFrame(drawn), times_to_threshold(scaled))
+
+
+def _sizes(axis: Axes, sizes: Iterable[int]) -> None:
+    sizes = list(sizes)
+    axis.set_xscale("log", base=2)
+    axis.set_xticks(sizes, [size_text(size) for size in sizes], rotation=45 if len(sizes) > 4 else 0)
+    axis.xaxis.set_minor_locator(NullLocator())
+    axis.set_xlabel("size of a message")
+
+
+def goodput(traffic: Traffic) -> Plate:
+    """Goodput against size; ceilings without markers."""
+    figure, (axis,) = new(2.6)
+    n = traffic.explorers[0]
+    drawn: list[dict[str, Any]] = []
+    counted: set[int] = set()
+    for label in traffic.shown:
+        rows = [row for size in traffic.sizes(n) if (row := traffic.find(label, "goodput_bytes_per_s", size, n))]
+        drawn += _mark(axis, label, traffic.title(label), "size_bytes", rows, 1e-6)
+        counted |= {row["n"] for row in rows}
+    _sizes(axis, traffic.sizes(n))
+    axis.set_yscale("log")
+    axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_ylabel("goodput, MB/s (log scale)")
+    figure.legend(loc="outside upper center", ncols=2)
+    caption = (
+        f"{traffic.description['title']}, {n} explorer{'s' * (n > 1)}: payload read a second, n = {_range(counted)} blocks. "
+        f"Ceilings have no marks. {BARS} of interquartile means."
+    )
+    return Plate(f"{traffic.id}-goodput", figure, caption, pd.DataFrame(drawn), ratio_table(traffic))
+
+
+def shares(traffic: Traffic) -> Plate:
+    """Goodput as a share of the ceiling."""
+    figure, (axis,) = new(2.4)
+    n = traffic.explorers[0]
+    drawn: list[dict[str, Any]] = []
+    counted: set[int] = set()
+    for label in (label for label in traffic.shown if label not in CEILINGS):
+        rows = [row for size in traffic.sizes(n) if (row := traffic.find(label, "goodput_ratio", size, n, traffic.ceiling))]
+        drawn += _mark(axis, label, traffic.title(label), "size_bytes", rows, 100)
+        counted |= {row["n"] for row in rows}
+    axis.axhline(100, color=INK, linewidth=0.7, linestyle=DASHED)
+    _sizes(axis, traffic.sizes(n))
+    axis.set_ylim(bottom=0)
+    axis.set_ylabel(f"% of {traffic.data.titles[f'transmission:{traffic.ceiling}']}")
+    figure.legend(loc="outside upper center", ncols=2)
+    caption = (
+        f"{traffic.description['title']}, {n} explorer{'s' * (n > 1)}: goodput as a share of what the machine does with "
+        f"nothing in between, measured in the same blocks (n = {_range(counted)}). {BARS}, ratios within blocks."
+    )
+    return Plate(f"{traffic.id}-share", figure, caption, pd.DataFrame(drawn))
+
+
+def _range(counts: set[int]) -> str:
+    return " to ".join(str(n) for n in sorted({min(counts), max(counts)})) if counts else "0"

@@ -1,0 +1,258 @@
+"""Plates of what was learnt: curves, times, ratios, where time went, and how stale samples were."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+from reports.dataset import AGAIN, REFERENCE, Dataset
+from reports.figures import CAUSES
+from reports.looks import DASHED, INK, look
+from reports.paper.plates import Plate, new
+from reports.tables import KINDS, ratios, thresholds, with_interval
+
+INTERVALS = "Bars are 95 % intervals"
+WORDS = {"evaluated": "evaluated", "training": "training mean of 100 episodes"}
+PARTS_AT_MOST = 12
+"""Processes in a breakdown: more are not legible in a column."""
+
+
+def plates(data: Dataset) -> Iterator[Plate]:
+    """Every plate that the convergence and staleness suites have data for."""
+    crossings = data.series["crossings"]
+    for workload in sorted(data.workloads):
+        if not crossings.empty and workload in set(crossings["workload"]):
+            yield curves(data, workload)
+            yield times(data, workload)
+            yield breakdown(data, workload)
+    drawn = forest_rows(data)
+    if not drawn.empty:
+        yield forest(data, drawn)
+    for workload in sorted(data.balanced):
+        yield staleness(data, workload)
+
+
+def _shown(data: Dataset) -> list[str]:
+    return [label for label in data.systems if not label.endswith(AGAIN)]
+
+
+def _seconds(axis: Axes, which: str = "x") -> None:
+    """A logarithmic axis of seconds with plain numbers."""
+    chosen = axis.xaxis if which == "x" else axis.yaxis
+    (axis.set_xscale if which == "x" else axis.set_yscale)("log")
+    chosen.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    chosen.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    chosen.set_minor_formatter(NullFormatter())
+
+
+def curves(data: Dataset, workload: str) -> Plate:
+    """Evaluated return against seconds: a thin line a run, a thick one for the run in the middle."""
+    frame = data.series["curves-evaluated"]
+    frame = frame[frame["workload"] == workload]
+    figure, (axis,) = new(2.2)
+    drawn = []
+    for label in reversed(_shown(data)):
+        runs = [run for _, run in frame[frame["system"] == label].groupby(["session", "block"])]
+        if not runs:
+            continue
+        middle = sorted(runs, key=lambda run: float(run["mean_return"].mean()))[len(runs) // 2]
+        for run in runs:
+            thick = run is middle
+            axis.plot(
+                run["seconds"],
+                run["mean_return"],
+                color=look(label).colour,
+                linestyle=look(label).line,
+                linewidth=1.4 if thick else 0.5,
+                alpha=1.0 if thick else 0.5,
+            )
+            drawn.append(run.assign(drawn="thick" if thick else "thin"))
+    threshold = data.workloads[workload]["thresholds"]["evaluated"]
+    axis.axhline(threshold, color=INK, linewidth=0.7, linestyle=DASHED)
+    axis.set_xlim(left=0.1)
+    _seconds(axis)
+    axis.set_ylim(bottom=0)
+    axis.set_xlabel("seconds from the first environment step (log scale)")
+    axis.set_ylabel("evaluated return")
+    counts = {label: frame[frame["system"] == label].groupby(["session", "block"]).ngroups for label in _shown(data)}
+    handles = [
+        Line2D([], [], color=look(label).colour, linestyle=look(label).line, label=f"{data.titles[label]} (n = {n})")
+        for label, n in counts.items()
+        if n
+    ]
+    figure.legend(handles=handles, loc="outside upper center", ncols=2)
+    title = data.workloads[workload]["title"]
+    caption = (
+        f"{title}: greedy return of published policies, 20 episodes each. A thin line is a run, the thick one that with the "
+        f"median mean. Dashed: the threshold, {threshold:g}."
+    )
+    return Plate(f"{workload}-curves", figure, caption, pd.concat(drawn, ignore_index=True))
+
+
+def times(data: Dataset, workload: str) -> Plate:
+    """Seconds to the thresholds: the interquartile mean with its interval, and every run; triangles are censored."""
+    frame = data.series["crossings"]
+    frame = frame[(frame["workload"] == workload) & ~frame["system"].str.endswith(AGAIN)]
+    labels = [label for label in _shown(data) if label in set(frame["system"])]
+    figure, axes = new(0.75 + 0.28 * len(labels), 2, sharey=True)
+    drawn: list[dict[str, Any]] = []
+    for axis, kind in zip(axes, KINDS, strict=True):
+        for height, label in enumerate(reversed(labels)):
+            colour, _, marker = look(label)
+            runs = frame[(frame["system"] == label) & (frame["threshold_kind"] == kind)]
+            places = height + np.linspace(-0.25, 0.0, max(2, len(runs)))
+            for place, (_, run) in zip(places, runs.iterrows(), strict=False):
+                reached = not pd.isna(run["seconds"])
+                at = run["seconds"] if reached else run["measured_s"]
+                face = colour if reached else "none"
+                axis.plot(
+                    at, place, marker="." if reached else ">", markersize=3, markerfacecolor=face, color=colour, alpha=0.7
+                )
+                drawn.append({"system": label, "kind": kind, "mark": "run" if reached else "censored", "seconds": at})
+            row = data.find(workload, label, "time_to_threshold_s", kind)
+            if row is not None and row["value"] is not None:
+                if row["ci_low"] is not None:
+                    axis.hlines(height + 0.18, row["ci_low"], row["ci_high"], color=colour, linewidth=1.4)
+                axis.plot(row["value"], height + 0.18, marker=marker, markersize=4, color=colour)
+                marks = {"seconds": row["value"], "low": row["ci_low"], "high": row["ci_high"], "n": row["n"]}
+                drawn.append({"system": label, "kind": kind, "mark": "interquartile mean", **marks})
+        threshold = data.workloads[workload]["thresholds"][kind]
+        axis.set_title(f"{kind}, {threshold:g}", loc="left")
+        _seconds(axis)
+        axis.set_xlabel("seconds (log scale)")
+        axis.set_yticks(range(len(labels)), [data.titles[label] for label in reversed(labels)])
+        axis.set_ylim(-0.5, len(labels) - 0.4)
+    caption = (
+        f"{data.workloads[workload]['title']}: time from the first environment step to either threshold. {INTERVALS} of "
+        "interquartile means; small dots are runs, open triangles runs that ended without getting there."
+    )
+    return Plate(f"{workload}-times", figure, caption, pd.DataFrame(drawn), thresholds(data, workload))
+
+
+def breakdown(data: Dataset, workload: str) -> Plate:
+    """Where each process's seconds went, as shares."""
+    frame = data.series["time-shares"]
+    frame = frame[(frame["workload"] == workload) & ~frame["system"].str.endswith(AGAIN)]
+    names = [
+        (label, process) for label in _shown(data) for process in sorted(frame[frame["system"] == label]["process"].unique())
+    ][:PARTS_AT_MOST]
+    figure, (axis,) = new(0.9 + 0.17 * max(1, len(names)))
+    used: dict[str, str] = {}
+    drawn: list[dict[str, Any]] = []
+    for height, (label, process) in enumerate(reversed(names)):
+        own = frame[(frame["system"] == label) & (frame["process"] == process)]
+        runs = own[["block", "measured_s"]].drop_duplicates()
+        left = 0.0
+        for (state, cause), (title, shade) in CAUSES.items():
+            part = own[(own["state"] == state) & (own["cause"] == cause)]
+            share = 100 * part["seconds"].sum() / runs["measured_s"].sum() if len(runs) else 0.0
+            if share > 0:
+                hatch = "////" if state == "wait" else None
+                axis.barh(height, share, left=left, color=shade, height=0.7, hatch=hatch, edgecolor="white", linewidth=0)
+                used[title] = shade
+                drawn.append(
+                    {"system": label, "process": process, "state": state, "cause": cause, "percent": share, "n": len(runs)}
+                )
+                left += share
+    axis.set_yticks(range(len(names)), [f"{data.titles[label]}: {process}" for label, process in reversed(names)])
+    axis.set_xlim(0, 100)
+    axis.set_xlabel("% of the measured seconds")
+    waits = {title for (state, _), (title, _) in CAUSES.items() if state == "wait"}
+    handles = [
+        Patch(facecolor=shade, hatch="////" if title in waits else None, edgecolor="white", label=title)
+        for title, shade in used.items()
+    ]
+    figure.legend(handles=handles, loc="outside upper center", ncols=2)
+    counts = [row["n"] for row in drawn]
+    n = " to ".join(str(count) for count in sorted({min(counts), max(counts)})) if counts else "0"
+    caption = (
+        f"{data.workloads[workload]['title']}: where the seconds of each process went, mean over runs (n = {n}). Hatched: "
+        "waiting. The rest is handling messages, and what a system does not report."
+    )
+    return Plate(f"{workload}-breakdown", figure, caption, pd.DataFrame(drawn))
+
+
+def forest_rows(data: Dataset) -> pd.DataFrame:
+    """Ratios of times to threshold: TianJi against every peer, and itself against itself."""
+    rows = [
+        {
+            "workload": row["workload"],
+            "system": row["system"],
+            "baseline": row["baseline"],
+            "kind": row["threshold_kind"],
+            **{key: row[key] for key in ("value", "ci_low", "ci_high", "n", "censored")},
+        }
+        for row in data.rows
+        if (row["suite"], row["metric"]) == ("convergence", "time_to_threshold_ratio") and row["value"] is not None
+        if row["system"] == REFERENCE or row["baseline"].endswith(AGAIN)
+    ]
+    return pd.DataFrame(rows)
+
+
+def forest(data: Dataset, drawn: pd.DataFrame) -> Plate:
+    """Ratios with intervals, one line for each workload and peer."""
+    groups = list(drawn.groupby(["workload", "baseline"], sort=True))
+    figure, (axis,) = new(0.9 + 0.3 * len(groups))
+    names = []
+    for height, ((workload, baseline), rows) in enumerate(reversed(groups)):
+        for _, row in rows.iterrows():
+            colour, _, marker = look(str(baseline))
+            at = height + (0.14 if row["kind"] == "evaluated" else -0.14)
+            face = colour if row["kind"] == "evaluated" else "white"
+            if pd.notna(row["ci_low"]):
+                axis.hlines(at, row["ci_low"], row["ci_high"], color=colour, linewidth=1.2)
+            axis.plot(row["value"], at, marker=marker or "o", markersize=4, markerfacecolor=face, color=colour, linestyle="")
+        count = "/".join(str(n) for n in sorted(set(rows["n"])))
+        names.append(f"{workload}\nagainst {data.titles[str(baseline)]} (n = {count})")
+    axis.axvline(1, color=INK, linewidth=0.7, linestyle=DASHED)
+    _seconds(axis)
+    axis.set_yticks(range(len(groups)), names)
+    axis.set_ylim(-0.6, len(groups) - 0.4)
+    axis.set_xlabel("times as fast to the threshold (ratio, log scale)")
+    handles = [
+        Line2D([], [], marker="o", linestyle="", color=INK, markerfacecolor=face, label=WORDS[kind])
+        for kind, face in (("evaluated", INK), ("training", "white"))
+    ]
+    figure.legend(handles=handles, loc="outside upper center", ncols=2)
+    caption = (
+        "How many times as fast TianJi reaches a threshold as other systems: geometric means of ratios within blocks, with "
+        "95 % intervals by Student's t on logarithms. Right of the dashed line TianJi is faster. A system against itself is "
+        "the noise floor."
+    )
+    table = pd.concat(
+        [ratios(data, workload).assign(Workload=workload) for workload in sorted(data.workloads)], ignore_index=True
+    )
+    return Plate("ratios", figure, caption, drawn, table)
+
+
+def staleness(data: Dataset, workload: str) -> Plate:
+    """Cumulative distributions of lag on arrival, a line a system."""
+    frame = data.series["staleness"]
+    frame = frame[(frame["workload"] == workload) & (frame["kind"] == "insertion_lag")]
+    figure, (axis,) = new(2.0)
+    drawn = []
+    for label in sorted(set(frame["system"]) - {name for name in frame["system"] if name.endswith(AGAIN)}):
+        own = frame[frame["system"] == label].groupby("versions", as_index=False)["chunks"].sum().sort_values("versions")
+        share = 100 * own["chunks"].cumsum() / own["chunks"].sum()
+        axis.step(
+            own["versions"], share, where="post", color=look(label).colour, linestyle=look(label).line, label=data.titles[label]
+        )
+        drawn.append(own.assign(system=label, percent=share))
+    axis.set_xscale("symlog", linthresh=1)
+    axis.set_xlim(left=-0.1)
+    axis.set_ylim(0, 101)
+    axis.set_xlabel("versions behind the learner on arrival (linear to 1, then log)")
+    axis.set_ylabel("% of chunks no further behind")
+    figure.legend(loc="outside upper center", ncols=2)
+    of = data.find(workload, REFERENCE, "insertion_lag_p99_versions", suite="staleness")
+    told = f" With TianJi 99 % of chunks lag by at most {with_interval(of)} versions (n = {of['n']} runs)." if of else ""
+    title = data.balanced[workload]["title"]
+    caption = f"{title}: how far the learner was ahead of the policy that a chunk was made with, chunks of all runs.{told}"
+    return Plate(f"staleness-{workload}", figure, caption, pd.concat(drawn, ignore_index=True) if drawn else pd.DataFrame())

@@ -1,0 +1,163 @@
+"""The README's results: a picture, a table of ratios and the claims, between two marks, made from a dataset.
+
+`nox -s readme` writes them and `docs/report`; with `-- --check` it says whether they are what the bundles say.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from reports.claims import Judged
+from reports.dataset import AGAIN, REFERENCE, Dataset
+from reports.scaling.lookup import PEER, Scaled, settings
+from reports.scaling.text import title
+from reports.tables import bounded, with_interval
+
+BEGIN = "<!-- results: made by `nox -s readme` from results/reference; not by hand -->"
+END = "<!-- end of results -->"
+PICTURE = "ratios.png"
+KEPT = ("index.html", "summary.json", "claims.json")
+"""Of a report, in `docs/report`."""
+TOLERANCE = 1e-6
+"""By which values may differ from one machine's arithmetic to another's."""
+
+
+def block(data: Dataset, judged: Sequence[Judged], report: str) -> str:
+    """The results as Markdown.
+
+    Parameters
+    ----------
+    report
+        where `docs/report` is, seen from the README.
+    """
+    parts = [
+        f"![How many times as fast TianJi reaches a return as other systems]({report}/{PICTURE})",
+        "How many times as fast TianJi reaches a return as another system does: geometric means of ratios within blocks, with "
+        f"95 % intervals where there are five or more ({_machines(data)}). A bound (> or <) stands where one side did not get "
+        "there in every block.",
+        _table(("Workload", "Against", "Evaluated return", "Training return", "n"), ratios(data)),
+    ]
+    nodes = on_nodes(data)
+    if nodes:
+        parts += [
+            "On emulated nodes (unique consumption; [docs/scaling.md](docs/scaling.md)):",
+            _table(
+                ("Experiment", "Nodes", "Over its own one node", "Of as many copies", "Against the XingTian-style system"),
+                nodes,
+            ),
+        ]
+    parts += [
+        "What was published, and what these runs say of it ([docs/reports.md](docs/reports.md) has the rule, "
+        f"[the report]({report}/index.html) the rest):",
+        _table(("Claim", "Claimed", "Verdict", "Measured here"), [claim(one) for one in judged]),
+    ]
+    return "\n\n".join([BEGIN, *parts, END])
+
+
+def ratios(data: Dataset) -> list[tuple[str, ...]]:
+    """Of times to either threshold, TianJi against every peer."""
+    lines: list[tuple[str, ...]] = []
+    for workload in sorted(data.workloads):
+        for peer in (label for label in data.systems if label != REFERENCE):
+            same = peer == f"{REFERENCE}{AGAIN}"
+            if peer.endswith(AGAIN) and not same:
+                continue
+            rows = [data.find(workload, REFERENCE, "time_to_threshold_ratio", kind, peer) for kind in ("evaluated", "training")]
+            if all(row is None for row in rows):
+                continue
+            counts = sorted({row["n"] + row["censored"] for row in rows if row is not None})
+            evaluated, training = (bounded(data, workload, REFERENCE, peer, kind) for kind in ("evaluated", "training"))
+            name = "itself (noise floor)" if same else data.titles[peer]
+            lines.append((workload, name, evaluated, training, "/".join(map(str, counts))))
+    return lines
+
+
+def on_nodes(data: Dataset) -> list[tuple[str, ...]]:
+    """TianJi on the largest number of nodes of each experiment."""
+    lines = []
+    for setting in settings(data):
+        scaled = Scaled(data, setting)
+        if scaled.most < 2 or REFERENCE not in scaled.systems:
+            continue
+        told = (
+            scaled.speedup(REFERENCE, scaled.most),
+            scaled.share(REFERENCE, scaled.most),
+            scaled.over("unique_consumption_ratio", PEER, scaled.most),
+        )
+        if any(told):
+            lines.append((title(scaled), str(scaled.most), *(with_interval(row, "x") for row in told)))
+    return lines
+
+
+def claim(one: Judged) -> tuple[str, ...]:
+    """A line of the ledger."""
+    measured = "; ".join(f"{f.measured} ({f.reading})" for f in one.findings if f.measured != "-")
+    return one.says, one.claimed, one.verdict, measured or f"it would take {one.needs}"
+
+
+def _table(heads: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    def row(texts: Sequence[str]) -> str:
+        return "| " + " | ".join(text.replace("|", "\\|") for text in texts) + " |"
+
+    return "\n".join([row(heads), "|" + " --- |" * len(heads), *map(row, lines)])
+
+
+def _machines(data: Dataset) -> str:
+    names = {f"{m['cpu_usable']} cores of {m['cpu_model']}" for m in (b.manifest.environment for b in data.bundles)}
+    return "; ".join(sorted(names))
+
+
+def replaced(readme: str, new: str) -> str:
+    """A README with other results.
+
+    Raises
+    ------
+    ValueError
+        where the marks are not there, once each and in order.
+    """
+    before, found, rest = readme.partition(BEGIN)
+    _, ended, after = rest.partition(END)
+    if not found or not ended or BEGIN in rest or END in after:
+        raise ValueError(f"the README has no place for results: it needs the lines {BEGIN} and {END}, once each")
+    return before + new + after
+
+
+def keep(built: Path, picture: Path, report: Path) -> None:
+    """Copy what `docs/report` has of a report."""
+    report.mkdir(parents=True, exist_ok=True)
+    for name in KEPT:
+        shutil.copyfile(built / name, report / name)
+    shutil.copyfile(picture, report / PICTURE)
+
+
+def stale(built: Path, report: Path) -> str | None:
+    """What of `docs/report` is not what the bundles say, in a few words; None: nothing.
+
+    Numbers are compared, not pixels, and not the last digits: another machine's arithmetic rounds otherwise.
+    """
+    for name in (*KEPT, PICTURE):
+        if not (report / name).exists():
+            return f"{report / name} is missing"
+    old, new = (json.loads((folder / "summary.json").read_text(encoding="utf-8"))["rows"] for folder in (report, built))
+    if len(old) != len(new):
+        return f"{report / 'summary.json'} has {len(old)} rows where the bundles give {len(new)}"
+    for before, after in zip(old, new, strict=True):
+        if any(not _alike(before[key], after[key]) for key in after):
+            what = " ".join(str(after[key]) for key in ("suite", "workload", "system", "metric"))
+            return f"{report / 'summary.json'} says otherwise of {what}"
+    verdicts = [
+        [(c["id"], c["verdict"]) for c in json.loads((folder / "claims.json").read_text(encoding="utf-8"))["claims"]]
+        for folder in (report, built)
+    ]
+    return None if verdicts[0] == verdicts[1] else f"{report / 'claims.json'} has other verdicts"
+
+
+def _alike(before: Any, after: Any) -> bool:
+    if isinstance(before, float) and isinstance(after, float):
+        return math.isclose(before, after, rel_tol=TOLERANCE)
+    return bool(before == after)

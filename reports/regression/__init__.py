@@ -1,0 +1,1 @@
+"""Whether one revision is worse than another, from what was recorded of both."""

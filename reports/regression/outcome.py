@@ -1,0 +1,202 @@
+"""What a comparison comes to, for whoever waits for it: a table, JSON, JUnit XML and a summary for a pull request."""
+
+from __future__ import annotations
+
+import statistics
+import xml.etree.ElementTree as ET
+from typing import Any
+
+from msgspec import Struct
+
+from suites import gate
+from suites.comparison import Comparison
+from suites.gate import Kind, Verdict
+
+SCHEMA = "tianji-bench/regression/1"
+WORDS: dict[Kind, str] = {
+    "worse": "WORSE",
+    "better": "better",
+    "equivalent": "the same",
+    "not worse": "not worse",
+    "inconclusive": "inconclusive",
+}
+
+
+class Line(Struct, frozen=True, kw_only=True):
+    """One metric."""
+
+    metric: str
+    about: str
+    unit: str
+    better: str
+    verdict: Kind
+    base: float
+    head: float
+    """Medians over rounds."""
+    ratio: float
+    """Head over base."""
+    ci_low: float
+    ci_high: float
+    p: float
+    n: int
+
+
+class Outcome(Struct, frozen=True, kw_only=True):
+    """Everything that is said of a comparison."""
+
+    schema: str = SCHEMA
+    verdict: Kind
+    """`worse`, `inconclusive`, or `not worse`."""
+    rounds: int
+    seconds: float
+    size: float
+    error: float
+    lines: tuple[Line, ...]
+    failed: tuple[str, ...]
+    left_out: dict[str, str]
+    planted: str | None
+    environments: dict[str, dict[str, Any]]
+
+    @property
+    def headline(self) -> str:
+        """In one sentence."""
+        worse = [line.metric for line in self.lines if line.verdict == "worse"]
+        undecided = [line.metric for line in self.lines if line.verdict == "inconclusive"]
+        if self.failed:
+            return f"worse: {len(self.failed)} runs failed that did not fail before"
+        if worse:
+            return f"worse: {', '.join(worse)}"
+        if undecided:
+            return f"inconclusive after {self.rounds} rounds: {', '.join(undecided)}"
+        return f"nothing is worse by {self.size:.0%} ({self.rounds} rounds)"
+
+
+def of(comparison: Comparison) -> Outcome:
+    """Judge a comparison as far as it came: at the last look that it reached, or else where it stands.
+
+    Raises
+    ------
+    ValueError
+        when there are too few rounds to say anything.
+    """
+    worsenings, better = comparison.worsenings(), comparison.better
+    verdicts: dict[str, Verdict] = {}
+    used = 0
+    if comparison.metrics:
+        verdicts, used, _ = gate.decide(worsenings, better, comparison.rule)
+        if not verdicts:
+            verdicts, used = gate.judge(worsenings, better, comparison.rule), len(comparison.rounds)
+    lines = []
+    for metric in comparison.metrics:
+        verdict = verdicts[metric.name]
+        medians = [
+            statistics.median(pair[side] for one in comparison.rounds for pair in one.pairs[metric.name]) for side in (0, 1)
+        ]
+        lines.append(
+            Line(
+                metric=metric.name,
+                about=metric.about,
+                unit=metric.unit,
+                better=metric.better,
+                verdict=verdict.kind,
+                base=medians[0],
+                head=medians[1],
+                ratio=verdict.ratio,
+                ci_low=verdict.low,
+                ci_high=verdict.high,
+                p=verdict.p,
+                n=verdict.n,
+            )
+        )
+    kinds = {line.verdict for line in lines}
+    worse = "worse" in kinds or bool(comparison.failed)
+    return Outcome(
+        verdict="worse" if worse else "inconclusive" if "inconclusive" in kinds else "not worse",
+        rounds=used,
+        seconds=sum(one.seconds for one in comparison.rounds[:used]),
+        size=comparison.size,
+        error=comparison.error,
+        lines=tuple(lines),
+        failed=comparison.failed,
+        left_out=comparison.left_out,
+        planted=comparison.planted,
+        environments={str(side): environment for side, environment in comparison.environments.items()},
+    )
+
+
+HEADS = ("Metric", "Verdict", "Head / base", "95 %", "Base", "Head", "Unit", "n")
+
+
+def cells(line: Line) -> tuple[str, ...]:
+    """A metric as text, under `HEADS`."""
+    return (
+        line.metric,
+        WORDS[line.verdict],
+        f"{line.ratio:.3f}",
+        f"{line.ci_low:.3f} to {line.ci_high:.3f}",
+        f"{line.base:.4g}",
+        f"{line.head:.4g}",
+        f"{line.unit} ({line.better} is better)",
+        str(line.n),
+    )
+
+
+def explained(outcome: Outcome) -> str:
+    """What a verdict means here."""
+    return (
+        f"Worse: by {outcome.size:.0%} or more, and shown, at a chance of {outcome.error:.0%} of calling anything worse where "
+        "nothing is. "
+        f"{outcome.rounds} rounds, both revisions in turns on {_machine(outcome)}, {outcome.seconds:.0f} s."
+    )
+
+
+def _machine(outcome: Outcome) -> str:
+    environment = outcome.environments.get("head", {})
+    return f"{environment.get('cpu_usable', '?')} cores of {environment.get('cpu_model', 'an unknown processor')}"
+
+
+def markdown(outcome: Outcome) -> str:
+    """A summary for a pull request."""
+
+    def row(texts: tuple[str, ...]) -> str:
+        return "| " + " | ".join(text.replace("|", "\\|") for text in texts) + " |"
+
+    mark = {"worse": "❌", "inconclusive": "❔"}.get(outcome.verdict, "✅")
+    lines = [f"### {mark} Regression check: {outcome.headline}", ""]
+    lines += [f"- failed: {text}" for text in outcome.failed] + [""] * bool(outcome.failed)
+    if outcome.lines:
+        lines += [row(HEADS), "|" + " --- |" * len(HEADS)]
+        lines += [row(cells(line)) for line in sorted(outcome.lines, key=lambda line: line.verdict != "worse")]
+        lines += ["", explained(outcome)]
+    lines += [f"\nNot compared: {name}: {reason}." for name, reason in outcome.left_out.items()]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def junit(outcome: Outcome) -> str:
+    """A test suite with a case for each metric: what is worse has failed, what is inconclusive was skipped."""
+    bad = sum(line.verdict == "worse" for line in outcome.lines) + len(outcome.failed)
+    skipped = sum(line.verdict == "inconclusive" for line in outcome.lines) + len(outcome.left_out)
+    suite = ET.Element(
+        "testsuite",
+        name="regression",
+        tests=str(len(outcome.lines) + len(outcome.failed) + len(outcome.left_out)),
+        failures=str(bad),
+        errors="0",
+        skipped=str(skipped),
+        time=f"{outcome.seconds:.3f}",
+    )
+    for line in outcome.lines:
+        case = ET.SubElement(suite, "testcase", classname="regression", name=line.metric)
+        text = f"head / base {line.ratio:.3f} [{line.ci_low:.3f} {line.ci_high:.3f}], n = {line.n}, p = {line.p:.2g}"
+        if line.verdict == "worse":
+            ET.SubElement(case, "failure", message=f"worse: {text}")
+        elif line.verdict == "inconclusive":
+            ET.SubElement(case, "skipped", message=f"inconclusive: {text}")
+        else:
+            ET.SubElement(case, "system-out").text = f"{WORDS[line.verdict]}: {text}"
+    for text in outcome.failed:
+        ET.SubElement(ET.SubElement(suite, "testcase", classname="regression", name=text), "failure", message="the run failed")
+    for name, reason in outcome.left_out.items():
+        ET.SubElement(ET.SubElement(suite, "testcase", classname="regression", name=name), "skipped", message=reason)
+    ET.indent(suite)
+    return '<?xml version="1.0" encoding="utf-8"?>\n' + ET.tostring(suite, encoding="unicode") + "\n"

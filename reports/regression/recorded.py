@@ -1,0 +1,172 @@
+"""Two folders of bundles as a comparison of two revisions: what is paired, and what may not be compared at all."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from suites import bundle
+from suites.bundle import Bundle, BundleError
+from suites.comparison import Comparison, Metric, Round
+from suites.convergence import analysis as convergence
+from suites.gate import FEWEST, Better, Rule
+from suites.scaling import analysis as scaling
+from suites.summary import label_of
+from suites.transmission import analysis as transmission
+
+MACHINE = ("cpu_model", "cpu_count", "cpu_usable", "cpu_quota_cores", "memory_bytes", "kernel", "system")
+"""Of a bundle's environment: where one of these differs, times say nothing about the code."""
+MEMORY_TOLERANCE = 0.01
+OWN = "system"
+"""Of a bundle's configuration: a system's own options, which a revision may rename or add to."""
+
+
+class Measure(NamedTuple):
+    """One scalar of a run."""
+
+    metric: str
+    unit: str
+    better: Better
+    value: float
+
+
+Key = tuple[str, ...]
+"""Suite, workload, setting and system of a run, as its metrics are named by."""
+
+
+def compare(base: Path, head: Path, rule: Rule) -> Comparison:
+    """Pair what two folders of bundles hold, by system and seed.
+
+    Raises
+    ------
+    suites.bundle.BundleError
+        for damaged bundles; where machines or configurations differ, or seeds are not the same, or too few.
+    """
+    sides = {"base": _load(base), "head": _load(head)}
+    _same_machine(base, head, sides["base"], sides["head"])
+    seeds = {name: sorted({b.manifest.seed for b in found}) for name, found in sides.items()}
+    if seeds["base"] != seeds["head"]:
+        raise BundleError(f"{base} and {head} cannot be compared: they are not of the same seeds")
+    if len(seeds["base"]) < FEWEST:
+        raise BundleError(f"{base} and {head} cannot be compared: {FEWEST} seeds are needed, there are {len(seeds['base'])}")
+    known = {name: {(_key(b), b.manifest.seed): b for b in found} for name, found in sides.items()}
+    for name, root in (("base", base), ("head", head)):
+        if len(known[name]) < len(sides[name]):
+            raise BundleError(f"{root}: holds two runs of one system with one seed; name folders of one session each")
+    failed = []
+    for (key, seed), found in known["head"].items():
+        other = known["base"].get((key, seed))
+        if other is not None and found.manifest.status == "failed" and other.manifest.status == "completed":
+            reason = (found.manifest.error or "no reason is known").splitlines()[-1]
+            failed.append(f"{' '.join(key)}, seed {seed}: {reason}")
+    values: dict[str, dict[int, tuple[float, float]]] = {}
+    metrics: dict[str, Metric] = {}
+    for (key, seed), one in known["base"].items():
+        other = known["head"].get((key, seed))
+        if other is None or {one.manifest.status, other.manifest.status} != {"completed"}:
+            continue
+        if _configuration(one) != _configuration(other):
+            raise BundleError(f"{one.path} and {other.path} cannot be compared: their configurations differ")
+        ours = {measure.metric: measure for measure in _measures(one)}
+        for theirs in _measures(other):
+            mine = ours.get(theirs.metric)
+            if mine is None or not (mine.value > 0 and theirs.value > 0):
+                continue
+            name = " ".join((*key, theirs.metric))
+            metrics[name] = Metric(name, theirs.metric, theirs.unit, theirs.better, {})
+            values.setdefault(name, {})[seed] = (mine.value, theirs.value)
+    whole = {name: by_seed for name, by_seed in values.items() if sorted(by_seed) == seeds["base"]}
+    left_out = {name: "it is not known with every seed" for name in values if name not in whole}
+    if not whole and not failed:
+        raise BundleError(f"{base} and {head} cannot be compared: no system ran to its end with every seed in both")
+    rounds = tuple(
+        Round(seed, "base", {name: [by_seed[seed]] for name, by_seed in whole.items()}, 0.0) for seed in seeds["base"]
+    )
+    return Comparison(
+        environments={"base": sides["base"][0].manifest.environment, "head": sides["head"][0].manifest.environment},
+        metrics=tuple(metrics[name] for name in whole),
+        left_out=left_out,
+        failed=tuple(failed),
+        size=rule.size,
+        error=rule.error,
+        looks=(len(rounds),),
+        rounds=rounds,
+    )
+
+
+def _load(root: Path) -> list[Bundle]:
+    return [bundle.read(path) for path in bundle.find([root])]
+
+
+def _same_machine(base: Path, head: Path, ours: list[Bundle], theirs: list[Bundle]) -> None:
+    first = ours[0].manifest.environment
+    for one in (*ours, *theirs):
+        environment = one.manifest.environment
+        for key in MACHINE:
+            mine, other = first.get(key), environment.get(key)
+            near = key == "memory_bytes" and mine and other and abs(math.log(mine / other)) < MEMORY_TOLERANCE
+            if mine != other and not near:
+                raise BundleError(
+                    f"{base} and {head} cannot be compared: {key} is {mine} in one run, {other} in another ({one.path})"
+                )
+
+
+def _key(b: Bundle) -> Key:
+    m = b.manifest
+    parts = [m.suite, m.workload]
+    parts += [] if m.explorers is None else [f"n{m.explorers}"]
+    parts += [] if m.scaling is None else [m.scaling, f"nodes{m.nodes}"]
+    return (*parts, label_of(b))
+
+
+def _configuration(b: Bundle) -> dict[str, Any]:
+    return {key: value for key, value in b.manifest.configuration.items() if key != OWN}
+
+
+def _measures(b: Bundle) -> Iterator[Measure]:
+    """What a gate asks of a completed run."""
+    try:
+        match b.manifest.suite:
+            case "transmission":
+                yield from _transfers(b)
+            case scaling.SUITE:
+                metrics = scaling.understand(b).metrics
+                for name, unit, better in SCALING:
+                    if (value := metrics[name]) is not None:
+                        yield Measure(name, unit, better, value)
+            case _:
+                yield from _training(b)
+    except ValueError as error:
+        raise BundleError(str(error)) from error
+
+
+SCALING: tuple[tuple[str, str, Better], ...] = (
+    ("unique_consumption_samples_per_s", "samples/s", "higher"),
+    ("socket_bytes_per_payload_byte", "ratio", "lower"),
+)
+
+
+def _training(b: Bundle) -> Iterator[Measure]:
+    run = convergence.understand(b)
+    yield Measure("production_steps_per_s", "steps/s", "higher", run.production_steps_per_s)
+    if len(run.training):
+        yield Measure("final_training_return", "return", "higher", float(run.training["mean_return"].iloc[-1]))
+    for kind, crossing in run.crossings.items():
+        # A run that did not get there took at least as long as it was watched.
+        yield Measure(f"{kind}_time_to_threshold_s", "s", "lower", run.measured_s if crossing is None else crossing.seconds)
+
+
+def _transfers(b: Bundle) -> Iterator[Measure]:
+    for row in transmission.transfers([b]).to_dict("records"):
+        size = f"{row['size_bytes']} bytes:"
+        for name, unit, better in TRANSFERS:
+            if math.isfinite(value := float(row[name])):
+                yield Measure(f"{size} {name}", unit, better, value)
+
+
+TRANSFERS: tuple[tuple[str, str, Better], ...] = (
+    ("goodput_bytes_per_s", "bytes/s", "higher"),
+    ("latency_p50_s", "s", "lower"),
+)

@@ -1,0 +1,82 @@
+"""A process that measures parts of this revision when it is told to: `python -m suites.components.worker PARENT`.
+
+It talks over standard input and output, a JSON object a line, so that another revision can ask it:
+
+    <- {"protocol": 1, "tree": "...", "environment": {...}, "parts": [{"name": "sampling", "unit": "steps/s", ...}, ...]}
+    -> {"prepare": "sampling", "seed": 3}      <- {"ready": "sampling"}
+    -> {"measure": "sampling", "seconds": 0.1} <- {"value": 123456.7}
+    -> {"close": "sampling"}                   <- {"closed": "sampling"}
+
+Whatever fails is told as {"error": "..."}, and ends the process. It ends with its parent, and when its input ends.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import traceback
+from typing import IO, Any
+
+from suites import environment
+from suites.cli import DONE, FAILED
+from suites.components.parts import PARTS, Part, described
+from tianji.launch.process import die_with_parent
+
+PROTOCOL = 1
+
+
+def serve(questions: IO[str], answers: IO[str]) -> None:
+    """Answer until there are no more questions."""
+
+    def say(answer: dict[str, Any]) -> None:
+        answers.write(json.dumps(answer) + "\n")
+        answers.flush()
+
+    prepared: dict[str, Part] = {}
+    whole = {"tree": str(environment.ROOT), "environment": environment.manifest(), "parts": list(described())}
+    say({"protocol": PROTOCOL, **whole})
+    try:
+        for line in questions:
+            match json.loads(line):
+                case {"prepare": name, "seed": seed}:
+                    part = prepared[name] = PARTS[name](seed)
+                    part.prepare()
+                    if part.timed:
+                        # The first pieces of work are slower than those that follow.
+                        part.measure(0.0)
+                    say({"ready": name})
+                case {"measure": name, "seconds": seconds}:
+                    say({"value": prepared[name].measure(seconds)})
+                case {"close": name}:
+                    prepared.pop(name).close()
+                    say({"closed": name})
+                case other:
+                    raise ValueError(f"no such question: {other}")
+    except Exception as error:  # Whatever it is, who asked must hear of it.
+        traceback.print_exc()
+        say({"error": f"{type(error).__name__}: {error}"})
+        raise
+    finally:
+        for part in prepared.values():
+            part.close()
+
+
+def main(parent: int) -> int:
+    """Serve on standard input and output."""
+    die_with_parent(parent)
+    # Ctrl-C reaches all processes of a terminal; whoever started this one ends it.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # What others print must not come between answers.
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    try:
+        serve(sys.stdin, answers)
+        return DONE
+    except Exception:  # It has been told.
+        return FAILED
+
+
+if __name__ == "__main__":
+    sys.exit(main(int(sys.argv[1])))

@@ -1,0 +1,167 @@
+"""Is this revision worse than that one? Pairs of measurements in, a verdict for each metric out.
+
+A metric is *worse* when that is both large enough to matter (`Rule.size`) and shown: a paired, one-sided t-test on logarithms
+of ratios, whose error is kept for all metrics together (Holm, 1979) and for all looks together (each look has an equal share of
+it, after Bonferroni). It is *settled* otherwise when a difference that matters is ruled out: one bound of the interval lies
+short of it. Rounds are added while a metric is neither, up to the last look; what is not settled then is inconclusive.
+
+Pure; imports no other package of the project.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from scipy import stats
+
+Better = Literal["higher", "lower"]
+Kind = Literal["worse", "better", "equivalent", "not worse", "inconclusive"]
+FEWEST = 3
+"""Rounds below which nothing is judged: there is no telling how much they scatter."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What a verdict takes."""
+
+    size: float = 0.05
+    """A metric must be worse by this share at least: 0.05 is five parts in a hundred."""
+    error: float = 0.05
+    """The chance that anything is called worse where nothing is, over all metrics and looks."""
+    looks: tuple[int, ...] = (4, 6, 9, 14, 20)
+    """Numbers of rounds after which verdicts are given."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.size < 1:
+            raise ValueError(f"size {self.size}: give a share between 0 and 1, such as 0.05")
+        if not 0 < self.error < 0.5:
+            raise ValueError(f"error {self.error}: give a chance between 0 and 0.5, such as 0.05")
+        if not self.looks or list(self.looks) != sorted(set(self.looks)) or self.looks[0] < FEWEST:
+            raise ValueError(f"looks {self.looks}: give rising numbers of rounds, the first {FEWEST} or more")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """On one metric."""
+
+    kind: Kind
+    ratio: float
+    """Head over base, geometric mean over rounds."""
+    low: float
+    high: float
+    """Its 95 % interval (Student's t on logarithms)."""
+    p: float
+    """Of being no worse, for this metric alone."""
+    n: int
+    """Rounds."""
+
+
+def worsening(base: float, head: float, better: Better) -> float:
+    """Logarithm of how many times worse the head is; below 0 where it is better.
+
+    Raises
+    ------
+    ValueError
+        for a value that is not positive.
+    """
+    if not (base > 0 and head > 0):
+        raise ValueError(f"ratios need positive values, not {base:g} and {head:g}")
+    return math.log(base / head) if better == "higher" else math.log(head / base)
+
+
+def judge(rounds: Mapping[str, Sequence[float]], better: Mapping[str, Better], rule: Rule) -> dict[str, Verdict]:
+    """Verdicts after a look.
+
+    Parameters
+    ----------
+    rounds
+        by metric, the `worsening` of each round.
+    better
+        by metric, which direction is the good one.
+
+    Raises
+    ------
+    ValueError
+        where a metric has fewer than `FEWEST` rounds.
+    """
+    found = {name: _Test(name, values) for name, values in rounds.items()}
+    limit = math.log1p(rule.size)
+    shown = _holm({name: test.p for name, test in found.items()}, rule.error / len(rule.looks))
+    return {name: test.verdict(limit, better[name], shown=shown[name]) for name, test in found.items()}
+
+
+def decide(
+    rounds: Mapping[str, Sequence[float]], better: Mapping[str, Better], rule: Rule
+) -> tuple[dict[str, Verdict], int, bool]:
+    """Verdicts as they would be given while rounds come in: at the first look that settles all, or shows something worse.
+
+    Returns
+    -------
+    the verdicts, the rounds that they are of, and whether that is all there is to say (the last look has been reached, or
+    nothing is left open). Without a look so far: no verdicts.
+    """
+    known = min((len(values) for values in rounds.values()), default=0)
+    verdicts: dict[str, Verdict] = {}
+    used = 0
+    for look in rule.looks:
+        if look > known:
+            break
+        used = look
+        verdicts = judge({name: values[:look] for name, values in rounds.items()}, better, rule)
+        if final(verdicts) or look == rule.looks[-1]:
+            return verdicts, used, True
+    return verdicts, used, False
+
+
+def final(verdicts: Mapping[str, Verdict]) -> bool:
+    """Whether more rounds would change nothing: something is worse, or nothing is open."""
+    kinds = {verdict.kind for verdict in verdicts.values()}
+    return "worse" in kinds or "inconclusive" not in kinds
+
+
+class _Test:
+    """Student's t on the worsenings of one metric."""
+
+    def __init__(self, name: str, values: Sequence[float]) -> None:
+        self.values = np.asarray(values, np.float64)
+        n = len(self.values)
+        if n < FEWEST:
+            raise ValueError(f"{name}: {n} rounds cannot be judged, {FEWEST} are needed")
+        self.mean, self.error, self.freedom = float(self.values.mean()), float(stats.sem(self.values)), n - 1
+        if self.error > 0:
+            self.p = float(stats.t.sf(self.mean / self.error, self.freedom))
+        else:
+            # All rounds agree to the last bit, as returns of the lockstep world do where nothing has changed.
+            self.p = 0.0 if self.mean > 0 else 1.0
+
+    def bounds(self, confidence: float) -> tuple[float, float]:
+        """Of a two-sided interval."""
+        width = self.error * float(stats.t.ppf(0.5 + confidence / 2, self.freedom))
+        return self.mean - width, self.mean + width
+
+    def verdict(self, limit: float, better: Better, *, shown: bool) -> Verdict:
+        low, high = self.bounds(0.90)  # Each of its bounds fails in one case of twenty.
+        kind: Kind = "inconclusive"
+        if shown and self.mean >= limit:
+            kind = "worse"
+        elif high < 0 and self.mean <= -limit:
+            kind = "better"
+        elif high < limit:
+            kind = "equivalent" if low > -limit else "not worse"
+        sign = -1 if better == "higher" else 1
+        ends = sorted(math.exp(sign * end) for end in self.bounds(0.95))
+        return Verdict(kind, math.exp(sign * self.mean), ends[0], ends[1], self.p, len(self.values))
+
+
+def _holm(ps: Mapping[str, float], error: float) -> dict[str, bool]:
+    """Which hypotheses fall, so that the chance of one falling wrongly is at most `error` for all together (Holm, 1979)."""
+    fallen = dict.fromkeys(ps, False)
+    for rank, (name, p) in enumerate(sorted(ps.items(), key=lambda item: item[1])):
+        if p > error / (len(ps) - rank):
+            break
+        fallen[name] = True
+    return fallen

@@ -1,0 +1,106 @@
+"""The README's results are made from bundles, and somebody notices when they are not."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from commands import refusal
+
+from reports import readme
+from reports.__main__ import main
+from suites.cli import run
+
+ROOT = Path(__file__).parents[2]
+RECORDED = ROOT / "docs" / "results" / "smoke"
+
+
+def command(folder, *more):
+    return ["readme", str(RECORDED), "--readme", str(folder / "README.md"), "--report", str(folder / "docs" / "report"), *more]
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("project")
+    (folder / "README.md").write_text(f"before\n\n{readme.BEGIN}\nold\n{readme.END}\n\nafter\n")
+    assert run("tianji-report", main, command(folder)) == 0
+    return folder
+
+
+@pytest.fixture
+def project(written, tmp_path):
+    shutil.copytree(written, tmp_path / "project")
+    return tmp_path / "project"
+
+
+def test_only_what_is_between_the_marks_changes(written):
+    text = (written / "README.md").read_text()
+    assert text.startswith(f"before\n\n{readme.BEGIN}\n")
+    assert text.endswith(f"{readme.END}\n\nafter\n")
+    assert "old" not in text
+    assert "| cartpole-ppo-zoo | RLlib | 10.1x |" in text
+    assert "docs/report/ratios.png" in text
+    assert "it would take eight real nodes" in text, "claims without data are there too"
+    assert sorted(path.name for path in (written / "docs" / "report").iterdir()) == [
+        "claims.json",
+        "index.html",
+        "ratios.png",
+        "summary.json",
+    ]
+
+
+def test_what_is_up_to_date_passes_and_is_left_alone(project, capsys):
+    before = {path: path.read_bytes() for path in project.rglob("*") if path.is_file()}
+    assert run("tianji-report", main, command(project, "--check")) == 0
+    assert "the results are those of the bundles" in capsys.readouterr().out
+    assert {path: path.read_bytes() for path in project.rglob("*") if path.is_file()} == before
+
+
+def changed_value(project):
+    file = project / "docs" / "report" / "summary.json"
+    rows = json.loads(file.read_text())
+    next(row for row in rows["rows"] if row["value"])["value"] *= 1.001
+    file.write_text(json.dumps(rows))
+
+
+def changed_verdict(project):
+    file = project / "docs" / "report" / "claims.json"
+    file.write_text(file.read_text().replace('"not measured here"', '"reproduced"', 1))
+
+
+def changed_text(project):
+    file = project / "README.md"
+    file.write_text(file.read_text().replace("10.1x", "11.1x"))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "says"),
+    [
+        (changed_value, "summary.json says otherwise of convergence"),
+        (changed_verdict, "claims.json has other verdicts"),
+        (changed_text, "README.md says otherwise"),
+        (lambda project: (project / "docs" / "report" / "ratios.png").unlink(), "ratios.png is missing"),
+    ],
+)
+def test_what_is_out_of_date_fails_and_says_what(project, capsys, spoil, says):
+    spoil(project)
+    assert run("tianji-report", main, command(project, "--check")) == 1
+    assert says in capsys.readouterr().out
+
+
+def test_a_readme_without_marks_is_refused(tmp_path, capsys):
+    (tmp_path / "README.md").write_text("nothing")
+    assert "has no place for results" in refusal(capsys, run, "tianji-report", main, command(tmp_path))
+    assert (tmp_path / "README.md").read_text() == "nothing"
+    elsewhere = ["readme", str(RECORDED), "--readme", str(tmp_path / "README.md"), "--report", "/nowhere"]
+    assert "is not below the README's folder" in refusal(capsys, run, "tianji-report", main, elsewhere)
+
+
+def test_the_projects_readme_shows_what_stands_in_its_report():
+    """Fast, and no substitute for `nox -s readme -- --check`: the values shown are those of docs/report."""
+    text = (ROOT / "README.md").read_text()
+    shown = text.partition(readme.BEGIN)[2].partition(readme.END)[0]
+    claims = json.loads((ROOT / "docs" / "report" / "claims.json").read_text())["claims"]
+    assert len(claims) > 8
+    for one in claims:
+        assert f"| {one['says']} | {one['claimed']} | {one['verdict']} |" in shown
