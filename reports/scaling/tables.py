@@ -6,10 +6,11 @@ from typing import Any
 
 import pandas as pd
 
-from reports.dataset import REFERENCE, Dataset
+from reports.dataset import AGAIN, REFERENCE, Dataset
 from reports.scaling.lookup import Scaled, settings
 from reports.tables import number, with_interval
 from suites.crossings import KINDS
+from suites.scaling.analysis import COPIES
 from suites.scaling.comparison import HEADLINE, SELF
 
 
@@ -17,6 +18,7 @@ def tables(data: Dataset) -> dict[str, pd.DataFrame]:
     """Every table of the suite by file name."""
     made: dict[str, pd.DataFrame] = {}
     makers = (
+        ("most", on_most),
         ("speedup", speedups),
         ("nodes", by_nodes),
         ("times", times),
@@ -37,6 +39,27 @@ def tables(data: Dataset) -> dict[str, pd.DataFrame]:
 def _nodes_of(scaled: Scaled) -> list[tuple[int, str]]:
     """(nodes, system) of which there is a throughput, in the order of reading."""
     return [(n, label) for n in scaled.nodes for label in scaled.labels if scaled.find(label, HEADLINE, n)]
+
+
+def on_most(scaled: Scaled) -> pd.DataFrame:
+    """On the largest number of nodes, a line a system: what adding nodes gained, and what TianJi gains over it."""
+    n = scaled.most
+    lines = []
+    for label in (label for label in scaled.labels if n > 1 and not label.endswith(COPIES) and scaled.find(label, HEADLINE, n)):
+        again = label == f"{REFERENCE}{AGAIN}"
+        sent = scaled.find(label, "socket_bytes_per_payload_byte", n)
+        line = {
+            f"On {n} nodes": scaled.title(label),
+            "n": str((scaled.find(label, HEADLINE, n) or {"n": 0})["n"]),
+            "Over its own one node": with_interval(scaled.speedup(label, n), "x"),
+            "Of as many copies": with_interval(scaled.share(label, n)),
+            "TianJi takes in": with_interval(scaled.over("unique_consumption_ratio", label, n), "x"),
+        }
+        for kind in KINDS if scaled.trained else ():
+            line[f"TianJi is as fast, {kind}"] = times_as_fast(scaled, label, n, kind) if label != REFERENCE else "-"
+        line["Socket bytes / payload"] = _fine(sent) if sent else "-"
+        lines.append(line if not again else line | {"Over its own one node": "-"})
+    return pd.DataFrame(lines)
 
 
 def speedups(scaled: Scaled) -> pd.DataFrame:

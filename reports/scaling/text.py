@@ -13,6 +13,7 @@ from suites.scaling.analysis import SUITE
 from suites.scaling.comparison import HEADLINE
 
 PARTS = (
+    "most",
     "speedup",
     "throughput",
     "efficiency",
@@ -28,6 +29,12 @@ PARTS = (
 )
 """Of its figures and tables, in the order of reading."""
 TABLE_TEXTS = {
+    "most": (
+        "On the largest number of nodes",
+        "Unique consumption over a system's own on one node, and over that of as many copies of TianJi (or of itself) that do "
+        "not communicate; how many times as much as the system TianJi takes in, and how many times as fast it reaches a "
+        "threshold. Ratios within blocks.",
+    ),
     "speedup": (
         "How many times its own throughput on one node",
         "Unique consumption; geometric means of ratios within blocks, 95 % intervals in brackets.",

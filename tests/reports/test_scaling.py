@@ -4,13 +4,18 @@ import csv
 import dataclasses
 import json
 import re
+from pathlib import Path
 
 import pytest
 import scaling_bundles as made
 from scaling_bundles import LINK, Setting
 from scipy import stats
 
+from reports import dataset
 from reports.__main__ import main
+from reports.scaling.lookup import Scaled, settings
+from reports.scaling.tables import on_most
+from reports.tables import markdown
 from suites.cli import run
 
 SYSTEMS = ("tianji", "xingtian", "rllib", "tianji-copies", "xingtian-copies")
@@ -51,11 +56,23 @@ def test_every_figure_table_and_series_is_there(report):
         assert {f"{WEAK}-{name}.{kind}" for kind in ("svg", "pdf", "png")} <= figures
     assert "scaling-pong-impala-nodes-netns-weak-convergence.svg" not in figures
     made_tables = {path.stem for path in (out / "tables").iterdir()}
-    assert {f"{WEAK}-{name}" for name in ("speedup", "nodes", "times", "laws", "traffic", "checks", "setup")} <= made_tables
+    assert {
+        f"{WEAK}-{name}" for name in ("most", "speedup", "nodes", "times", "laws", "traffic", "checks", "setup")
+    } <= made_tables
     series = {path.stem for path in (out / "series").iterdir()}
     assert {f"scaling-{name}" for name in ("points", "curves", "nodes", "checks", "laws", "crossings")} <= series
     with (out / "series" / "scaling-points.csv").open() as file:
         assert sum(line["workload"] == "cartpole-ppo-nodes" for line in csv.DictReader(file)) == len(SYSTEMS) * 5 * 5
+
+
+def test_the_tables_in_the_document_are_those_of_the_bundles():
+    root = Path(__file__).parents[2]
+    data = dataset.load([root / "results" / "reference" / "scaling"])
+    document = (root / "docs" / "scaling.md").read_text()
+    found = settings(data)
+    assert found
+    for setting in found:
+        assert markdown(on_most(Scaled(data, setting))) in document
 
 
 def test_the_speed_up_on_the_page_is_what_went_in(report):
