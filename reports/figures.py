@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import matplotlib
 
@@ -37,9 +38,11 @@ CAUSES = {
 KIND_TITLES = {"training": "Training: mean of 100 episodes", "evaluated": "Evaluated: greedy, 20 seeded episodes"}
 
 
-def style() -> Any:
-    """In which figures are drawn."""
-    return plt.style.context(STYLE)
+@contextmanager
+def style() -> Iterator[None]:
+    """In which figures are drawn; a report has many of them, and frees them all when they are written."""
+    with plt.style.context(STYLE), plt.rc_context({"figure.max_open_warning": 0}):
+        yield
 
 
 def all_figures(data: Dataset) -> dict[str, Figure]:

@@ -100,7 +100,7 @@ def write(
         headlines=headlines(data),
         claims=[msgspec.structs.asdict(claim) for claim in judged],
         systems=sorted({title for label, title in data.titles.items() if not label.endswith(AGAIN)}),
-        few=_fewest_blocks(data) < MINIMUM_FOR_INTERVAL,
+        few=_few_blocks(data),
         failures=[{"title": _run_title(b), "error": b.manifest.error} for b in data.bundles if b.manifest.status != "completed"]
         + [{"title": _run_title(b), "error": reason} for b, reason in data.unusable],
         workloads=[_workload(data, tables, out, name) for name in sorted(data.workloads)]
@@ -125,12 +125,12 @@ def _run_title(b: Bundle) -> str:
     return f"{m.workload}{where}, block {m.block}: {m.system_title}"
 
 
-def _fewest_blocks(data: Dataset) -> int:
-    """Blocks of the workload that has fewest."""
+def _few_blocks(data: Dataset) -> list[str]:
+    """Workloads of which there are too few blocks for an interval."""
     blocks: dict[tuple[str, str], set[tuple[str, int]]] = {}
     for m in (b.manifest for b in data.bundles):
         blocks.setdefault((m.suite, m.workload), set()).add((m.session, m.block))
-    return min(map(len, blocks.values()))
+    return sorted(workload for (_, workload), found in blocks.items() if len(found) < MINIMUM_FOR_INTERVAL)
 
 
 def _machine(data: Dataset) -> str:

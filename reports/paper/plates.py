@@ -30,6 +30,8 @@ PAPER = {
     # A column's width is a column's width.
     "savefig.bbox": "standard",
     "savefig.dpi": 300,
+    # All are drawn before the first is written.
+    "figure.max_open_warning": 0,
 }
 """What differs from the style of a page."""
 

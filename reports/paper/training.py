@@ -215,7 +215,7 @@ def forest(data: Dataset, drawn: pd.DataFrame) -> Plate:
     _seconds(axis)
     axis.set_yticks(range(len(groups)), names)
     axis.set_ylim(-0.6, len(groups) - 0.4)
-    axis.set_xlabel("times as fast to the threshold (ratio, log scale)")
+    axis.set_xlabel("times as fast (ratio, log scale)")
     handles = [
         Line2D([], [], marker="o", linestyle="", color=INK, markerfacecolor=face, label=WORDS[kind])
         for kind, face in (("evaluated", INK), ("training", "white"))

@@ -12,6 +12,8 @@ import subprocess
 import time
 from pathlib import Path
 
+import psutil
+
 BINARIES = ("chromium", "chromium-browser", "google-chrome")
 LIMIT_S = 60.0
 QUIET = (
@@ -116,8 +118,12 @@ class Browser:
         file.write_bytes(base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"]))
 
     def close(self):
+        family = psutil.Process(self._process.pid).children(recursive=True)
         self._process.terminate()
         self._process.wait(LIMIT_S)
+        _, left = psutil.wait_procs(family, 10)
+        for process in left:
+            process.kill()
         os.close(self._out)
         os.close(self._in)
 

@@ -39,13 +39,18 @@ CONTRAST = """
 
 
 @pytest.fixture(scope="module")
-def page(tmp_path_factory):
-    out = tmp_path_factory.mktemp("browser")
-    assert run("tianji-report", main, ["build", str(RECORDED), "--out", str(out / "report")]) == 0
+def report(tmp_path_factory):
+    out = tmp_path_factory.mktemp("browser") / "report"
+    assert run("tianji-report", main, ["build", str(RECORDED), "--out", str(out)]) == 0
+    return out
+
+
+@pytest.fixture
+def page(report, tmp_path):
     binary = browser.found()
     assert binary is not None
-    with browser.Browser(binary, out / "profile") as opened:
-        opened.open(out / "report" / "index.html")
+    with browser.Browser(binary, tmp_path / "profile") as opened:
+        opened.open(report / "index.html")
         yield opened
 
 
