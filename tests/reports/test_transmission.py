@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 from reports.__main__ import main
 from suites.cli import run
@@ -45,7 +46,8 @@ def test_a_ratio_is_what_the_events_say(rows, first, second):
     ratios = [goodput(first, block, MIB) / goodput(second, block, MIB) for block in range(row["n"])]
     assert row["n"] == 5
     assert row["value"] == pytest.approx(np.exp(np.mean(np.log(ratios))))
-    assert min(ratios) <= row["ci_low"] <= row["value"] <= row["ci_high"] <= max(ratios)
+    interval = stats.ttest_1samp(np.log(ratios), 0).confidence_interval(0.95)
+    assert (row["ci_low"], row["ci_high"]) == pytest.approx((np.exp(interval.low), np.exp(interval.high)))
 
 
 def test_what_the_ceiling_leaves_is_the_inverse_of_the_share(report, rows):

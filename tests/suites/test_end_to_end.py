@@ -47,4 +47,4 @@ def test_every_system_side_by_side(tiny, tmp_path, capsys):
     rows = json.loads((tmp_path / "report" / "summary.json").read_text())["rows"]
     ratios = {(r["system"], r["baseline"]) for r in rows if r["metric"] == "time_to_threshold_ratio"}
     peers = {(ours, peer) for ours in ("tianji", "sync") for peer in ("xingtian", "rllib", "sb3")}
-    assert peers | {("tianji", "sync"), ("sync", "sync-again")} == ratios
+    assert peers | {("tianji", "sync"), ("xingtian", "rllib"), ("sync", "sync-again")} == ratios
