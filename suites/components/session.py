@@ -1,7 +1,7 @@
 """Two revisions, measured in turns on the same machine until the gate can decide.
 
-A *round* starts both in fresh processes, so that where memory happens to lie is drawn anew, and within it they take turns (A B,
-B A, ...) a tenth of a second each: what else the machine does meanwhile meets both. A round counts once.
+A *round* starts both in fresh processes, so that where memory happens to lie is drawn anew, and within it they take many short
+turns (A B, B A, ...) on the same core: what else the machine does meanwhile meets both. A round counts once.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from suites.comparison import Comparison, Metric, Round, Side
 from suites.components import micro
 from suites.components.revision import Revision, RevisionFailed, Worker
 
-SECONDS, TURNS = 0.1, 6
+SECONDS, TURNS = 0.03, 10
 """Of one turn, and how often each part of each revision has one in a round."""
 LIMIT_S = 300.0
 """In which anything that is asked must be answered: returns of DQN take longest."""

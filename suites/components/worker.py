@@ -34,6 +34,13 @@ def serve(questions: IO[str], answers: IO[str]) -> None:
         answers.write(json.dumps(answer) + "\n")
         answers.flush()
 
+    cores = os.sched_getaffinity(0)
+
+    def keep_to_cores(part: type[Part]) -> None:
+        # A part with threads of its own (ZeroMQ's) does as much work on one core as on two, and scatters less. Threads begin
+        # where the one that starts them is.
+        os.sched_setaffinity(0, {max(cores)} if part.timed else cores)
+
     prepared: dict[str, Part] = {}
     whole = {"tree": str(environment.ROOT), "environment": environment.manifest(), "parts": list(described())}
     say({"protocol": PROTOCOL, **whole})
@@ -41,6 +48,7 @@ def serve(questions: IO[str], answers: IO[str]) -> None:
         for line in questions:
             match json.loads(line):
                 case {"prepare": name, "seed": seed}:
+                    keep_to_cores(PARTS[name])
                     part = prepared[name] = PARTS[name](seed)
                     part.prepare()
                     if part.timed:
@@ -48,6 +56,7 @@ def serve(questions: IO[str], answers: IO[str]) -> None:
                         part.measure(0.0)
                     say({"ready": name})
                 case {"measure": name, "seconds": seconds}:
+                    keep_to_cores(PARTS[name])
                     say({"value": prepared[name].measure(seconds)})
                 case {"close": name}:
                     prepared.pop(name).close()
