@@ -23,6 +23,7 @@ from msgspec import Struct
 
 from reports.dataset import Dataset
 from reports.tables import number, with_interval
+from suites import environment
 
 LEDGER = Path(__file__).parent / "claims.toml"
 SCHEMA = "tianji-bench/claims/1"
@@ -209,9 +210,9 @@ def row_of(rows: Iterable[dict[str, Any]], wanted: dict[str, Any]) -> dict[str, 
 def machine_of(data: Dataset, row: dict[str, Any]) -> tuple[int, str]:
     """Cores of the smallest machine on which a row was measured, and what to call it."""
     runs = [b.manifest for b in data.bundles if (b.manifest.suite, b.manifest.workload) == (row["suite"], row["workload"])]
-    smallest = min((m.environment for m in runs), key=lambda environment: int(environment["cpu_usable"]))
+    smallest = min((m.environment for m in runs), key=lambda one: int(one["cpu_usable"]))
     where = f"{row['nodes']} emulated nodes on " if row["testbed"] == "netns" and (row["nodes"] or 1) > 1 else ""
-    return int(smallest["cpu_usable"]), f"{where}{smallest['cpu_usable']} cores of {smallest['cpu_model']}"
+    return int(smallest["cpu_usable"]), f"{where}{environment.machine(smallest)}"
 
 
 def table(judged: Sequence[Judged]) -> pd.DataFrame:

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pandas as pd
 
-from suites import bundle
+from suites import bundle, environment
 from suites.bundle import Bundle
 from suites.convergence import analysis
 from suites.scaling import analysis as scaling
@@ -64,6 +64,11 @@ class Dataset:
         """Labels, the reference first."""
         labels = {label_of(b) for b in self.bundles if b.manifest.suite == "convergence"}
         return sorted(labels, key=lambda label: (ORDER.index(label) if label in ORDER else len(ORDER), label))
+
+    @property
+    def machines(self) -> str:
+        """What to call the machines of all runs."""
+        return "; ".join(sorted({environment.machine(b.manifest.environment) for b in self.bundles}))
 
     def find(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -35,6 +35,9 @@ CAUSES = {
     ("wait", "credit"): ("waits for credit", "#b8a9c9"),
     ("wait", "stop"): ("waits for the end", "#e2e8f0"),
 }
+KINDS = ("svg", "pdf", "png")
+METADATA = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
+"""Nothing in a file says when it was made: the same data gives the same bytes."""
 KIND_TITLES = {"training": "Training: mean of 100 episodes", "evaluated": "Evaluated: greedy, 20 seeded episodes"}
 
 
@@ -177,14 +180,13 @@ def _process(name: str) -> str:
     return f"{kind} {place.partition('.')[2] or place.removeprefix('g0')}".strip()
 
 
-def write(figures: dict[str, Figure], out: Path) -> None:
-    """Write each figure three times, and free it."""
+def write(figures: dict[str, Figure], out: Path, kinds: Sequence[str]) -> None:
+    """Write each figure in these `KINDS`, and free it."""
     folder = out / "figures"
     folder.mkdir(exist_ok=True)
-    # Text stays text in SVG, and nothing in a file says when it was made: the same data gives the same bytes.
+    # Text stays text in SVG.
     with plt.style.context(STYLE), plt.rc_context({"svg.fonttype": "none"}):
         for name, figure in figures.items():
-            figure.savefig(folder / f"{name}.svg", metadata={"Date": None})
-            figure.savefig(folder / f"{name}.pdf", metadata={"CreationDate": None})
-            figure.savefig(folder / f"{name}.png")
+            for kind in kinds:
+                figure.savefig(folder / f"{name}.{kind}", metadata=METADATA.get(kind))
             plt.close(figure)

@@ -96,7 +96,7 @@ def write(
     )
     page = environment.get_template("page.html.j2").render(
         bundles=len(data.bundles),
-        machine=_machine(data),
+        machine=data.machines,
         headlines=headlines(data),
         claims=[msgspec.structs.asdict(claim) for claim in judged],
         systems=sorted({title for label, title in data.titles.items() if not label.endswith(AGAIN)}),
@@ -131,11 +131,6 @@ def _few_blocks(data: Dataset) -> list[str]:
     for m in (b.manifest for b in data.bundles):
         blocks.setdefault((m.suite, m.workload), set()).add((m.session, m.block))
     return sorted(workload for (_, workload), found in blocks.items() if len(found) < MINIMUM_FOR_INTERVAL)
-
-
-def _machine(data: Dataset) -> str:
-    names = {f"{m['cpu_usable']} cores of {m['cpu_model']}" for b in data.bundles for m in [b.manifest.environment]}
-    return "; ".join(sorted(names))
 
 
 def _workload(data: Dataset, tables: dict[str, pd.DataFrame], out: Path, name: str) -> dict[str, Any]:
@@ -277,13 +272,16 @@ def _deviations(data: Dataset, workload: str, suite: str = "convergence") -> lis
 
 
 def _inline(svg: str, prefix: str, alt: str) -> str:
-    """An SVG as part of a page: its ids get a prefix of their own, so that two drawings do not share one.
+    """An SVG as part of a page, smaller; its ids get a prefix of their own, so that two drawings do not share one.
 
     Parameters
     ----------
     alt
         what it shows, in words.
     """
+    svg = re.sub(r"(\.\d\d)\d+", r"\1", svg)  # A hundredth of a point is nothing that anybody sees.
+    svg = re.sub(r"\s*\n\s*", " ", svg)
+    svg = re.sub(r'<g id="[^"]*"', "<g", svg)  # Nothing refers to groups.
     svg = svg[svg.index("<svg") :].replace("<svg", f'<svg role="img" aria-label="{html.escape(alt)}"', 1)
     svg = re.sub(r'\bid="', f'id="{prefix}-', svg)
     svg = re.sub(r'(xlink:href|href)="#', rf'\1="#{prefix}-', svg)

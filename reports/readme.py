@@ -6,25 +6,25 @@
 from __future__ import annotations
 
 import json
-import math
+import re
 import shutil
 from collections.abc import Sequence
+from itertools import zip_longest
 from pathlib import Path
-from typing import Any
 
 from reports.claims import Judged
 from reports.dataset import AGAIN, REFERENCE, Dataset
 from reports.scaling.lookup import PEER, Scaled, settings
 from reports.scaling.text import title
-from reports.tables import bounded, with_interval
+from reports.tables import bounded, pipe_table, with_interval
 
 BEGIN = "<!-- results: made by `nox -s readme` from results/reference; not by hand -->"
 END = "<!-- end of results -->"
 PICTURE = "ratios.png"
-KEPT = ("index.html", "summary.json", "claims.json")
+KEPT = ("index.html", "claims.json")
 """Of a report, in `docs/report`."""
-TOLERANCE = 1e-6
-"""By which values may differ from one machine's arithmetic to another's."""
+SHOWN = 80
+"""Characters of a line that is out of date."""
 
 
 def block(data: Dataset, judged: Sequence[Judged], report: str) -> str:
@@ -38,15 +38,15 @@ def block(data: Dataset, judged: Sequence[Judged], report: str) -> str:
     parts = [
         f"![How many times as fast TianJi reaches a return as other systems]({report}/{PICTURE})",
         "How many times as fast TianJi reaches a return as another system does: geometric means of ratios within blocks, with "
-        f"95 % intervals where there are five or more ({_machines(data)}). A bound (> or <) stands where one side did not get "
+        f"95 % intervals where there are five or more ({data.machines}). A bound (> or <) stands where one side did not get "
         "there in every block.",
-        _table(("Workload", "Against", "Evaluated return", "Training return", "n"), ratios(data)),
+        pipe_table(("Workload", "Against", "Evaluated return", "Training return", "n"), ratios(data)),
     ]
     nodes = on_nodes(data)
     if nodes:
         parts += [
             "On emulated nodes (unique consumption; [docs/scaling.md](docs/scaling.md)):",
-            _table(
+            pipe_table(
                 ("Experiment", "Nodes", "Over its own one node", "Of as many copies", "Against the XingTian-style system"),
                 nodes,
             ),
@@ -54,7 +54,7 @@ def block(data: Dataset, judged: Sequence[Judged], report: str) -> str:
     parts += [
         "What was published, and what these runs say of it ([docs/reports.md](docs/reports.md) has the rule, "
         f"[the report]({report}/index.html) the rest):",
-        _table(("Claim", "Claimed", "Verdict", "Measured here"), [claim(one) for one in judged]),
+        pipe_table(("Claim", "Claimed", "Verdict", "Measured here"), [claim(one) for one in judged]),
     ]
     return "\n\n".join([BEGIN, *parts, END])
 
@@ -100,18 +100,6 @@ def claim(one: Judged) -> tuple[str, ...]:
     return one.says, one.claimed, one.verdict, measured or f"it would take {one.needs}"
 
 
-def _table(heads: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    def row(texts: Sequence[str]) -> str:
-        return "| " + " | ".join(text.replace("|", "\\|") for text in texts) + " |"
-
-    return "\n".join([row(heads), "|" + " --- |" * len(heads), *map(row, lines)])
-
-
-def _machines(data: Dataset) -> str:
-    names = {f"{m['cpu_usable']} cores of {m['cpu_model']}" for m in (b.manifest.environment for b in data.bundles)}
-    return "; ".join(sorted(names))
-
-
 def replaced(readme: str, new: str) -> str:
     """A README with other results.
 
@@ -138,26 +126,24 @@ def keep(built: Path, picture: Path, report: Path) -> None:
 def stale(built: Path, report: Path) -> str | None:
     """What of `docs/report` is not what the bundles say, in a few words; None: nothing.
 
-    Numbers are compared, not pixels, and not the last digits: another machine's arithmetic rounds otherwise.
+    What is written is compared, not what is drawn: another machine's arithmetic places points otherwise.
     """
     for name in (*KEPT, PICTURE):
         if not (report / name).exists():
             return f"{report / name} is missing"
-    old, new = (json.loads((folder / "summary.json").read_text(encoding="utf-8"))["rows"] for folder in (report, built))
-    if len(old) != len(new):
-        return f"{report / 'summary.json'} has {len(old)} rows where the bundles give {len(new)}"
-    for before, after in zip(old, new, strict=True):
-        if any(not _alike(before[key], after[key]) for key in after):
-            what = " ".join(str(after[key]) for key in ("suite", "workload", "system", "metric"))
-            return f"{report / 'summary.json'} says otherwise of {what}"
     verdicts = [
         [(c["id"], c["verdict"]) for c in json.loads((folder / "claims.json").read_text(encoding="utf-8"))["claims"]]
         for folder in (report, built)
     ]
-    return None if verdicts[0] == verdicts[1] else f"{report / 'claims.json'} has other verdicts"
+    if verdicts[0] != verdicts[1]:
+        return f"{report / 'claims.json'} has other verdicts"
+    old, new = (_written((folder / "index.html").read_text(encoding="utf-8")) for folder in (report, built))
+    for ours, theirs in zip_longest(old, new, fillvalue="nothing"):
+        if ours != theirs:
+            return f"{report / 'index.html'} has {ours[:SHOWN]!r} where the bundles give {theirs[:SHOWN]!r}"
+    return None
 
 
-def _alike(before: Any, after: Any) -> bool:
-    if isinstance(before, float) and isinstance(after, float):
-        return math.isclose(before, after, rel_tol=TOLERANCE)
-    return bool(before == after)
+def _written(page: str) -> list[str]:
+    """Lines of a page without its drawings."""
+    return [line.strip() for line in re.sub(r"<svg.*?</svg>", "", page, flags=re.DOTALL).splitlines()]

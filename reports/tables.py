@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -160,11 +161,19 @@ def all_tables(data: Dataset) -> dict[str, pd.DataFrame]:
     return tables
 
 
+def pipe_table(heads: Iterable[str], lines: Iterable[Iterable[object]]) -> str:
+    """A table of Markdown, without an end of line."""
+
+    def row(texts: Iterable[object]) -> str:
+        return "| " + " | ".join(str(text).replace("|", "\\|") for text in texts) + " |"
+
+    heads = list(heads)
+    return "\n".join([row(heads), "|" + " --- |" * len(heads), *map(row, lines)])
+
+
 def markdown(frame: pd.DataFrame) -> str:
-    """A pipe table."""
-    lines = ["| " + " | ".join(frame.columns) + " |", "|" + " --- |" * len(frame.columns)]
-    lines += ["| " + " | ".join(str(v).replace("|", "\\|") for v in line) + " |" for line in frame.itertuples(index=False)]
-    return "\n".join(lines) + "\n"
+    """A frame as a table of Markdown."""
+    return pipe_table(frame.columns, frame.itertuples(index=False)) + "\n"
 
 
 _LATEX = {

@@ -33,6 +33,11 @@ def manifest() -> dict[str, Any]:
     }
 
 
+def machine(environment: dict[str, Any]) -> str:
+    """What to call the machine of a manifest."""
+    return f"{environment['cpu_usable']} cores of {environment['cpu_model']}"
+
+
 def _cpu_model() -> str:
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()

@@ -12,6 +12,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from reports.figures import KINDS, METADATA
 from reports.looks import STYLE
 from reports.tables import escape, latex
 
@@ -78,11 +79,9 @@ def write(plates: Sequence[Plate], out: Path) -> list[Path]:
     written: list[Path] = []
     with style():
         for plate in plates:
-            files = {kind: out / f"{plate.name}.{kind}" for kind in ("svg", "pdf", "png", "csv", "tex")}
-            # Nothing in a file says when it was made: the same data gives the same bytes.
-            plate.figure.savefig(files["svg"], metadata={"Date": None})
-            plate.figure.savefig(files["pdf"], metadata={"CreationDate": None})
-            plate.figure.savefig(files["png"])
+            files = {kind: out / f"{plate.name}.{kind}" for kind in (*KINDS, "csv", "tex")}
+            for kind in KINDS:
+                plate.figure.savefig(files[kind], metadata=METADATA.get(kind))
             plt.close(plate.figure)
             plate.drawn.to_csv(files["csv"], index=False, float_format="%.6g")
             files["tex"].write_text(tex(plate), encoding="utf-8")

@@ -47,14 +47,25 @@ def plates(data: Dataset) -> Iterator[Plate]:
 
 
 def _mark(
-    axis: Axes, label: str, name: str | None, x: str, rows: Sequence[dict[str, Any]], scale: float, shift: float = 0.0
+    axis: Axes,
+    label: str,
+    name: str | None,
+    x: str,
+    rows: Sequence[dict[str, Any]],
+    scale: float,
+    shift: float = 0.0,
+    *,
+    joined: bool = True,
 ) -> list[dict[str, Any]]:
     """Draw rows with their intervals; what was drawn."""
     if not rows:
         return []
     colour, line, marker = look(label)
+    # One point makes no line, and ceilings have no marks.
+    marker = marker or ("" if joined and len(rows) > 1 else "_")
     places = np.array([row[x] for row in rows], float) + shift
-    axis.plot(places, [row["value"] * scale for row in rows], color=colour, linestyle=line, marker=marker or None, label=name)
+    values = [row["value"] * scale for row in rows]
+    axis.plot(places, values, color=colour, linestyle=line if joined else "", marker=marker or None, label=name)
     for at, row in zip(places, rows, strict=True):
         if row["ci_low"] is not None:
             axis.vlines(at, row["ci_low"] * scale, row["ci_high"] * scale, color=colour, linewidth=1.8, alpha=0.5)
@@ -121,22 +132,8 @@ def law(scaled: Scaled, fits: pd.DataFrame) -> Plate:
     lines = []
     for _, fit in fits.iterrows():
         label = str(fit["system"])
-        rows = scaled.line(label, HEADLINE)
         colour, line, marker = look(label)
-        for row in rows:
-            axis.plot(row["nodes"], row["value"] * 1e-3, color=colour, marker=marker or "o", linestyle="")
-            if row["ci_low"] is not None:
-                axis.vlines(row["nodes"], row["ci_low"] * 1e-3, row["ci_high"] * 1e-3, color=colour, linewidth=1.8, alpha=0.5)
-            drawn.append(
-                {
-                    "system": label,
-                    "nodes": row["nodes"],
-                    "value": row["value"],
-                    "ci_low": row["ci_low"],
-                    "ci_high": row["ci_high"],
-                    "n": row["n"],
-                }
-            )
+        drawn += _mark(axis, label, None, "nodes", scaled.line(label, HEADLINE), 1e-3, joined=False)
         places = np.linspace(1, scaled.most, 60)
         values = Coefficients(fit["single"], fit["sigma"], fit["kappa"]).throughput(places)
         axis.plot(places, values * 1e-3, color=colour, linestyle=line, linewidth=0.8)

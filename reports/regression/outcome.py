@@ -8,7 +8,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from suites import gate
+from reports.tables import pipe_table
+from suites import environment, gate
 from suites.comparison import Comparison
 from suites.gate import Kind, Verdict
 
@@ -143,31 +144,22 @@ def cells(line: Line) -> tuple[str, ...]:
 
 def explained(outcome: Outcome) -> str:
     """What a verdict means here."""
+    machine = environment.machine(outcome.environments["head"])
     return (
         f"Worse: by {outcome.size:.0%} or more, and shown, at a chance of {outcome.error:.0%} of calling anything worse where "
         "nothing is. "
-        f"{outcome.rounds} rounds, both revisions in turns on {_machine(outcome)}, {outcome.seconds:.0f} s."
+        f"{outcome.rounds} rounds, both revisions in turns on {machine}, {outcome.seconds:.0f} s."
     )
-
-
-def _machine(outcome: Outcome) -> str:
-    environment = outcome.environments.get("head", {})
-    return f"{environment.get('cpu_usable', '?')} cores of {environment.get('cpu_model', 'an unknown processor')}"
 
 
 def markdown(outcome: Outcome) -> str:
     """A summary for a pull request."""
-
-    def row(texts: tuple[str, ...]) -> str:
-        return "| " + " | ".join(text.replace("|", "\\|") for text in texts) + " |"
-
     mark = {"worse": "❌", "inconclusive": "❔"}.get(outcome.verdict, "✅")
     lines = [f"### {mark} Regression check: {outcome.headline}", ""]
     lines += [f"- failed: {text}" for text in outcome.failed] + [""] * bool(outcome.failed)
     if outcome.lines:
-        lines += [row(HEADS), "|" + " --- |" * len(HEADS)]
-        lines += [row(cells(line)) for line in sorted(outcome.lines, key=lambda line: line.verdict != "worse")]
-        lines += ["", explained(outcome)]
+        worst_first = sorted(outcome.lines, key=lambda line: line.verdict != "worse")
+        lines += [pipe_table(HEADS, map(cells, worst_first)), "", explained(outcome)]
     lines += [f"\nNot compared: {name}: {reason}." for name, reason in outcome.left_out.items()]
     return "\n".join(lines).rstrip() + "\n"
 

@@ -12,7 +12,7 @@ import statistics
 import tempfile
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Any, ClassVar, Literal
 
@@ -88,6 +88,21 @@ class Part(ABC):
     def close(self) -> None:
         """Free everything."""
         self._stack.close()
+
+
+def _until_found(found: Callable[[], bool], waiter: Waiter, what: str) -> None:
+    """Wait until two ends in this process have found each other.
+
+    Raises
+    ------
+    RuntimeError
+        when they have not in `HANDSHAKE_S`.
+    """
+    deadline = time.monotonic() + HANDSHAKE_S
+    while not found():
+        waiter.wait(0.05)
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"the two ends of {what} did not find each other")
 
 
 def _config(workload: str, seed: int) -> TrainConfig:
@@ -171,17 +186,13 @@ class Chunks(Part):
         self._waiter = self._stack.enter_context(Waiter([self._inlet, self._outlet]))
         self._body, self._sequence = np.random.default_rng(self.seed).bytes(self.size_bytes), itertools.count()
         self._free: list[SlotRef] = []
-        self._credits(time.monotonic() + HANDSHAKE_S)
+        _until_found(self._all_free, self._waiter, self.scheme)
 
-    def _credits(self, deadline: float = float("inf")) -> None:
-        """Have all slots back."""
-        while len(self._free) < SLOTS:
-            self._inlet.receive()
-            self._free += self._outlet.credits()
-            if len(self._free) < SLOTS:
-                self._waiter.wait(0.05)
-            if time.monotonic() > deadline:
-                raise RuntimeError(f"the two ends of {self.scheme} did not find each other")
+    def _all_free(self) -> bool:
+        """Take back what was credited; whether that is all."""
+        self._inlet.receive()
+        self._free += self._outlet.credits()
+        return len(self._free) == SLOTS
 
     def work(self) -> int:
         outlet, inlet, layout, body = self._outlet, self._inlet, self._spec.layout.id, self._body
@@ -203,7 +214,8 @@ class Chunks(Part):
             inlet.release([chunk.slot for chunk in chunks])
             got += len(chunks)
         inlet.flush()
-        self._credits()
+        while not self._all_free():
+            self._waiter.wait(0.05)
         return SLOTS
 
 
@@ -240,13 +252,12 @@ class Weights(Part):
         self._out = np.zeros_like(self._vector)
         self._versions = itertools.count()
         self._publisher.publish(next(self._versions), self._vector)
-        deadline = time.monotonic() + HANDSHAKE_S
         with Waiter([self._publisher, self._reader]) as waiter:
-            while self._reader.latest(self._out) is None:
-                self._publisher.serve()
-                waiter.wait(0.05)
-                if time.monotonic() > deadline:
-                    raise RuntimeError("the reader of weights did not find its publisher")
+            _until_found(self._found, waiter, "weights")
+
+    def _found(self) -> bool:
+        self._publisher.serve()
+        return self._reader.latest(self._out) is not None
 
     def work(self) -> int:
         version = next(self._versions)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, cast
 
+import numpy as np
 import pandas as pd
 
 from suites import summary
@@ -111,17 +112,17 @@ def summarise(
     for key, of_key in table.groupby(KEYS, sort=True):
         workload, explorers, size_bytes = cast("tuple[str, int, int]", key)
         more = {"explorers": int(explorers), "size_bytes": int(size_bytes), **places[workload]}
-        by_label = {str(label): frame.set_index(BLOCK) for label, frame in of_key.groupby("system", sort=True)}
+        by_label = {str(label): frame for label, frame in of_key.groupby("system", sort=True)}
+        by_block = {metric: of_key.pivot(index=BLOCK, columns="system", values=metric) for _, metric in RATIOS}
         for label, frame in by_label.items():
             for metric, unit in SCALARS:
                 if len(values := frame[metric].dropna()):
                     rows.append(row(workload, label, metric, unit, bootstrap_iqm(values), **more))
         for first, second in pairs(workload, set(by_label)):
-            ours, theirs = by_label[first], by_label[second]
-            blocks = ours.index.intersection(theirs.index)
             for name, metric in RATIOS:
-                both = pd.DataFrame({"top": ours.loc[blocks, metric], "bottom": theirs.loc[blocks, metric]}).dropna()
+                both = by_block[metric][[first, second]].to_numpy(np.float64)
+                both = both[~np.isnan(both).any(axis=1)]
                 if len(both):
-                    ratio = paired_ratio(both["top"], both["bottom"])
+                    ratio = paired_ratio(both[:, 0], both[:, 1])
                     rows.append(row(workload, first, name, "ratio", ratio, baseline=second, **more))
     return rows

@@ -41,7 +41,7 @@ CONTRAST = """
 @pytest.fixture(scope="module")
 def report(tmp_path_factory):
     out = tmp_path_factory.mktemp("browser") / "report"
-    assert run("tianji-report", main, ["build", str(RECORDED), "--out", str(out)]) == 0
+    assert run("tianji-report", main, ["build", str(RECORDED), "--out", str(out), "--svg"]) == 0
     return out
 
 

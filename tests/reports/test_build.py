@@ -143,7 +143,7 @@ def test_failed_and_censored_runs_are_shown(tmp_path, capsys):
     weak = [re.sub(r'"return":[\d.]+', '"return":9.0', line) for line in lines if '"purpose":"confirm"' not in line]
     (censored / "events.jsonl").write_text("\n".join(weak) + "\n")
     out = tmp_path / "out"
-    assert run("tianji-report", main, ["build", str(tmp_path / "copy"), "--out", str(out)]) == 0
+    assert run("tianji-report", main, ["build", str(tmp_path / "copy"), "--out", str(out), "--svg"]) == 0
     assert "out of <luck>" in capsys.readouterr().out
     assert "out of &lt;luck&gt;" in (out / "index.html").read_text()
     rows = json.loads((out / "summary.json").read_text())["rows"]

@@ -52,7 +52,7 @@ def test_the_page_draws_what_was_accepted(tmp_path, capsys):
     for name in ("one", "two"):
         accept(capsys, runs(tmp_path / name, commit=name[0] * 40), tmp_path / "history")
     out = tmp_path / "report"
-    arguments = ["build", str(tmp_path / "two"), "--out", str(out), "--history", str(tmp_path / "history")]
+    arguments = ["build", str(tmp_path / "two"), "--out", str(out), "--history", str(tmp_path / "history"), "--svg"]
     assert run("tianji-report", main, arguments) == 0
     page = (out / "index.html").read_text()
     assert "2 runs accepted" in page

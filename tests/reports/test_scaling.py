@@ -23,7 +23,7 @@ WEAK, STRONG = ("scaling-cartpole-ppo-nodes-netns-" + kind for kind in ("weak", 
 
 
 def build(folder, out):
-    assert run("tianji-report", main, ["build", str(folder), "--out", str(out)]) == 0
+    assert run("tianji-report", main, ["build", str(folder), "--out", str(out), "--svg"]) == 0
     text = (out / "summary.json").read_text()
     rows = json.loads(text, parse_constant=lambda c: pytest.fail(f"{c} in summary.json"))["rows"]
     return rows, (out / "index.html").read_text()
@@ -53,7 +53,7 @@ def test_every_figure_table_and_series_is_there(report):
     out, _, _ = report
     figures = {path.name for path in (out / "figures").iterdir()}
     for name in ("throughput", "efficiency", "convergence", "wire", "busy"):
-        assert {f"{WEAK}-{name}.{kind}" for kind in ("svg", "pdf", "png")} <= figures
+        assert f"{WEAK}-{name}.svg" in figures
     assert "scaling-pong-impala-nodes-netns-weak-convergence.svg" not in figures
     made_tables = {path.stem for path in (out / "tables").iterdir()}
     assert {

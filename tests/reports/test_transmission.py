@@ -19,7 +19,7 @@ MIB = 1 << 20
 @pytest.fixture(scope="module")
 def report(tmp_path_factory):
     out = tmp_path_factory.mktemp("report") / "built"
-    assert run("tianji-report", main, ["build", str(RECORDED), "--out", str(out)]) == 0
+    assert run("tianji-report", main, ["build", str(RECORDED), "--out", str(out), "--svg"]) == 0
     return out
 
 
@@ -74,7 +74,7 @@ def test_every_row_says_where_it_was(rows):
 def test_figures_tables_and_the_page(report):
     figures = {p.name for p in (report / "figures").iterdir()}
     for name in ("samples-size", "samples-explorers", "samples-latency", "samples-share", "weights-size"):
-        assert {f"{name}.{kind}" for kind in ("svg", "pdf", "png")} <= figures
+        assert f"{name}.svg" in figures
     made = {p.name for p in (report / "tables").iterdir()}
     assert {f"samples-{name}.{kind}" for name in ("goodput", "ratio", "room", "cost") for kind in ("csv", "md", "tex")} <= made
     page = (report / "index.html").read_text()

@@ -56,7 +56,7 @@ def test_every_variant_trains_and_says_how_stale_it_was(session):
 
 def test_the_report_draws_them_beside_each_other(session, tmp_path):
     out = tmp_path / "report"
-    assert report(["build", str(session), "--out", str(out)]) == 0
+    assert report(["build", str(session), "--out", str(out), "--svg"]) == 0
     rows = [r for r in json.loads((out / "summary.json").read_text())["rows"] if r["suite"] == "staleness"]
     lags = {r["system"]: r["value"] for r in rows if r["metric"] == "insertion_lag_p99_versions"}
     assert lags["tianji"] == 0 < lags["tianji-unbalanced"]

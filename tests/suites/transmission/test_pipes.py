@@ -233,7 +233,7 @@ def test_a_report_of_a_guest_alone(guests, tiny, tmp_path):
     """Neither the ceiling nor TianJi was measured: what there is is shown, and one of the pipes failed everywhere."""
     tiny(["samples"], explorers=(1,), sizes=(KIB, 4 * KIB))
     assert bench("--systems", "honest,wrong", "--out", tmp_path / "out") == 1
-    assert run("tianji-report", report, ["build", str(tmp_path / "out"), "--out", str(tmp_path / "report")]) == 0
+    assert run("tianji-report", report, ["build", str(tmp_path / "out"), "--out", str(tmp_path / "report"), "--svg"]) == 0
     assert {p.stem for p in (tmp_path / "report" / "figures").iterdir()} == {"samples-size", "samples-latency"}
     page = (tmp_path / "report" / "index.html").read_text()
     assert "Runs that failed" in page

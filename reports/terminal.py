@@ -1,0 +1,78 @@
+"""What a terminal is shown of a report, and of a comparison."""
+
+from __future__ import annotations
+
+import sys
+
+import pandas as pd
+from rich.console import Console
+from rich.table import Table
+
+from reports import page, staleness
+from reports.dataset import Dataset
+from reports.regression import outcome
+from reports.regression.outcome import Outcome
+from reports.scaling import text as scaling
+from reports.scaling.lookup import Scaled, settings
+from reports.transmission import text as transmission
+
+WIDTH = 140
+"""Columns, where nobody says how many there are."""
+HEADLINE_TABLES = ("-threshold", "-ratios", "-ratio", "-balance", "-speedup")
+"""How the names of tables end that are shown."""
+
+
+class Terminal:
+    """Tables are fitted in; lines are left as long as they are."""
+
+    def __init__(self) -> None:
+        self._console = Console(width=None if sys.stdout.isatty() else WIDTH, highlight=False)
+
+    def line(self, text: str) -> None:
+        """Print a line."""
+        self._console.print(text, markup=False, soft_wrap=True)
+
+    def table(self, table: Table) -> None:
+        """Print a table."""
+        self._console.print(table)
+
+
+def show(data: Dataset, tables: dict[str, pd.DataFrame]) -> None:
+    """The headline tables of a report, what failed, and what it says in sentences."""
+    terminal = Terminal()
+    for name, frame in tables.items():
+        if name.endswith(HEADLINE_TABLES):
+            table = Table(*frame.columns, title=name, title_justify="left")
+            for cells in frame.itertuples(index=False):
+                table.add_row(*map(str, cells))
+            terminal.table(table)
+    for m in (b.manifest for b in data.bundles if b.manifest.status != "completed"):
+        terminal.line(f"failed: {m.workload}, block {m.block}, {m.system}: {(m.error or '').splitlines()[-1]}")
+    for m, reason in ((b.manifest, reason) for b, reason in data.unusable):
+        terminal.line(f"not counted: {m.workload}, block {m.block}, {m.system}: {reason}")
+    for workload, description in sorted(data.balanced.items()):
+        for text in staleness.findings(data, workload):
+            terminal.line(f"{description['title']}: {text}")
+    for workload, description in sorted(data.traffic.items()):
+        for text in transmission.findings(data, workload):
+            terminal.line(f"{description['title']}: {text}")
+    for setting in settings(data):
+        scaled = Scaled(data, setting)
+        for text in scaling.against_others(scaled):
+            terminal.line(f"{scaling.title(scaled)}: {text}")
+    for text in page.headlines(data):
+        terminal.line(text)
+
+
+def tell(came: Outcome) -> None:
+    """What a comparison comes to."""
+    terminal = Terminal()
+    table = Table(*outcome.HEADS, title=came.headline, title_justify="left")
+    for line in came.lines:
+        table.add_row(*outcome.cells(line), style="bold red" if line.verdict == "worse" else None)
+    terminal.table(table)
+    for text in came.failed:
+        terminal.line(f"failed: {text}")
+    for name, reason in came.left_out.items():
+        terminal.line(f"not compared: {name}: {reason}")
+    terminal.line(outcome.explained(came))
