@@ -14,7 +14,8 @@ from typing import Any, Protocol
 import numpy as np
 import pandas as pd
 
-from suites.bundle import AnyEvent, Bundle, Episode, Evaluation, FirstStep, Snapshot, Usage
+from suites.bundle import Bundle
+from suites.events import AnyEvent, Episode, Evaluation, FirstStep, Snapshot, Usage
 from suites.statistics import (
     Estimate,
     bootstrap_iqm,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from baselines.workload import Workload
-from suites.bundle import Evaluation, Snapshot
+from suites.events import Evaluation, Snapshot
 from suites.statistics import streaks
 from tianji.play import Player
 from tianji.policy import load_policy

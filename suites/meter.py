@@ -6,7 +6,7 @@ import time
 
 import psutil
 
-from suites.bundle import Usage
+from suites.events import Usage
 
 INTERVAL_S = 0.5
 """Between samples; one takes a millisecond or two, so the meter costs well under 1 % of a core."""

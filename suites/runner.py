@@ -18,6 +18,7 @@ from msgspec import Struct
 from suites import bundle, environment
 from suites.bundle import PARTIAL, Manifest
 from suites.cli import ConfigError
+from suites.events import AnyEvent
 from suites.plan import Cell, Plan, read
 from suites.progress import Reporter
 from suites.suite import Suite
@@ -116,7 +117,7 @@ class Measured:
     partial: Path
     surroundings: dict[str, Any]
     outcome: local.Outcome
-    events: list[bundle.AnyEvent]
+    events: list[AnyEvent]
 
     def crash(self) -> str | None:
         """Why the process failed, in the words of its output; None when it ended well."""
@@ -126,7 +127,7 @@ class Measured:
             return f"exit status {self.outcome.exit_status}\n{self.outcome.tail}".strip()
         return None
 
-    def publish(self, failure: str | None, later: Sequence[bundle.AnyEvent], **particulars: Any) -> Manifest:
+    def publish(self, failure: str | None, later: Sequence[AnyEvent], **particulars: Any) -> Manifest:
         """Add events that came after the run, and make it a bundle.
 
         Parameters
@@ -161,7 +162,7 @@ class Measured:
         return bundle.read(bundle.publish(self.partial, manifest)).manifest
 
 
-def _repair(path: Path) -> list[bundle.AnyEvent]:
+def _repair(path: Path) -> list[AnyEvent]:
     """Events of a run; a last line that was cut short by a kill is dropped."""
     data = path.read_bytes() if path.exists() else b""
     whole = data[: data.rfind(b"\n") + 1]

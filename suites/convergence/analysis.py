@@ -10,8 +10,9 @@ import numpy as np
 import pandas as pd
 
 from suites import summary
-from suites.bundle import Bundle, Counter, Process, Usage
+from suites.bundle import Bundle
 from suites.crossings import KINDS, Crossing, Learning, learning, points, quantities, time_bounds, time_ratio
+from suites.events import Counter, Process, Usage
 from suites.statistics import Estimate, bootstrap_iqm, paired_ratio
 from suites.summary import Row, label_of
 

@@ -10,12 +10,13 @@ import msgspec
 from baselines import system as systems
 from baselines.system import Task
 from baselines.workload import Workload
-from suites import bundle, catalogue, runner
-from suites.bundle import Episode, FirstStep, Manifest, Phase, Snapshot
+from suites import catalogue, runner
+from suites.bundle import Manifest
 from suites.certify import certify
 from suites.cli import ConfigError
 from suites.convergence import sweep
 from suites.evaluator import evaluate
+from suites.events import AnyEvent, Episode, FirstStep, Phase, Snapshot
 from suites.plan import Cell, Plan, block_of, new_session
 from suites.suite import Request, Suite
 from tianji.settings import convert
@@ -83,7 +84,7 @@ class Convergence(Suite):
         failure = measured.crash()
         if failure is None and not (snapshots and any(isinstance(event, FirstStep) for event in measured.events)):
             failure = f"ended without a first step and a snapshot\n{measured.outcome.tail}".strip()
-        later: list[bundle.AnyEvent] = list(measured.outcome.usage)
+        later: list[AnyEvent] = list(measured.outcome.usage)
         if failure is None:
             later += evaluate(
                 measured.partial,
@@ -122,7 +123,7 @@ def _able(workloads: Sequence[Workload], names: Sequence[str], *, asked: bool) -
     return able, skipped
 
 
-def _phases(events: Sequence[bundle.AnyEvent]) -> dict[str, float]:
+def _phases(events: Sequence[AnyEvent]) -> dict[str, float]:
     """Seconds of set-up (to the first environment step), of the measured phase and of teardown."""
     starts = {event.name: event.ns for event in events if isinstance(event, Phase)}
     first = next((event.ns for event in events if isinstance(event, FirstStep)), None)

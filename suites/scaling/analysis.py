@@ -15,8 +15,9 @@ import msgspec
 import numpy as np
 import pandas as pd
 
-from suites.bundle import Bundle, Counter, Evaluation, FirstStep, NodeCheck, NodeUsage, Process, Progress
+from suites.bundle import Bundle
 from suites.crossings import Block, Crossing, Learning, learning, points
+from suites.events import Counter, Evaluation, FirstStep, NodeCheck, NodeUsage, Process, Progress
 from suites.summary import label_of
 
 SUITE = "scaling"

@@ -26,7 +26,7 @@ from baselines import system as systems
 from baselines.system import Task
 from baselines.workload import Workload
 from suites import bundle
-from suites.bundle import Counter, FirstStep, Process, Progress
+from suites.events import AnyEvent, Counter, FirstStep, Process, Progress
 from suites.scaling.experiment import ENDLESS_STEPS
 from suites.testbed.base import Name, Shape, Testbed
 from suites.testbed.registry import open_testbed
@@ -256,7 +256,7 @@ def collect(directory: Path, records: Sequence[Path], *, copies: bool) -> None:
         with (directory / EVENTS).open("ab") as file:
             file.write(meter)
     else:
-        kept: list[bundle.AnyEvent] = []
+        kept: list[AnyEvent] = []
         firsts = []
         for number, record in enumerate(records):
             for event in bundle.read_events(record):

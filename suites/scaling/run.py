@@ -11,10 +11,11 @@ import msgspec
 
 from baselines import system as systems
 from baselines.workload import Workload
-from suites import bundle, catalogue, runner
-from suites.bundle import Episode, FirstStep, Manifest, Phase, Progress, Snapshot
+from suites import catalogue, runner
+from suites.bundle import Manifest
 from suites.cli import ConfigError
 from suites.evaluator import evaluate
+from suites.events import AnyEvent, Episode, FirstStep, Phase, Progress, Snapshot
 from suites.plan import Cell, Plan, block_of, new_session
 from suites.scaling import sweep
 from suites.scaling.experiment import Experiment
@@ -130,7 +131,7 @@ class Scaling(Suite):
         failure = measured.crash()
         if failure is None and not any(isinstance(event, FirstStep) for event in measured.events):
             failure = f"ended without a first step\n{measured.outcome.tail}".strip()
-        later: list[bundle.AnyEvent] = list(measured.outcome.usage)
+        later: list[AnyEvent] = list(measured.outcome.usage)
         if failure is None and experiment.to_threshold:
             snapshots = [event for event in measured.events if isinstance(event, Snapshot)]
             later += evaluate(
@@ -209,7 +210,7 @@ def _able(experiment: Experiment, workload: Workload, nodes: int, asked: Sequenc
             skipped.append(f"system {name} on {nodes} nodes cannot run {experiment.id}: {reason}")
 
 
-def _phases(events: list[bundle.AnyEvent]) -> dict[str, float]:
+def _phases(events: list[AnyEvent]) -> dict[str, float]:
     """Seconds to make the nodes and to check them, of the system's set-up to its first step, and of the measured phase."""
     starts: dict[str, int] = {}
     for event in events:

@@ -9,7 +9,8 @@ from functools import partial
 import pandas as pd
 
 from suites import summary
-from suites.bundle import Bundle, Counter, Histogram
+from suites.bundle import Bundle
+from suites.events import Counter, Histogram
 from suites.statistics import bootstrap_iqm
 from suites.summary import Row, label_of
 

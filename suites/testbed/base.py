@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from suites.bundle import NodeCheck, NodeUsage
+from suites.events import NodeCheck, NodeUsage
 from tianji.launch.node import Cluster, Node
 
 Name = Literal["local", "netns", "ray"]

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from suites.bundle import NodeCheck, NodeUsage
+from suites.events import NodeCheck, NodeUsage
 from suites.testbed import netns, probe
 from suites.testbed.base import Shape, Testbed
 from suites.testbed.control_groups import MOST, ControlGroups, Group, Hierarchy

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from suites.bundle import Usage
+from suites.events import Usage
 from suites.meter import INTERVAL_S, TreeMeter
 
 SETUP_LIMIT_S = 180.0

@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from suites.bundle import NodeCheck, NodeUsage
+from suites.events import NodeCheck, NodeUsage
 from suites.testbed import probe
 from suites.testbed.base import Shape, Testbed
 from suites.testbed.loopback import not_given, unknown_usage, unlimited

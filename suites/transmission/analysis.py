@@ -14,7 +14,8 @@ import numpy as np
 import pandas as pd
 
 from suites import summary
-from suites.bundle import Bundle, Delays, Transfer
+from suites.bundle import Bundle
+from suites.events import Delays, Transfer
 from suites.statistics import bootstrap_iqm, paired_ratio
 from suites.summary import Row, label_of
 

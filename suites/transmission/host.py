@@ -22,7 +22,7 @@ import numpy as np
 from msgspec import Struct
 
 from suites import bundle
-from suites.bundle import Delays, Transfer
+from suites.events import Delays, Transfer
 from suites.testbed import netns
 from suites.transmission.accounting import Accounts
 from suites.transmission.pipe import PIPES, Pipe, Samples, Setting, payload, read

@@ -10,9 +10,10 @@ from typing import Any
 
 import msgspec
 
-from suites import bundle, runner
-from suites.bundle import Manifest, Phase, Transfer
+from suites import runner
+from suites.bundle import Manifest
 from suites.cli import ConfigError
+from suites.events import AnyEvent, Phase, Transfer
 from suites.plan import Cell, Plan, block_of, new_session
 from suites.suite import Request, Suite
 from suites.testbed import netns
@@ -132,7 +133,7 @@ def _plain(value: Any) -> Any:
     return msgspec.json.decode(msgspec.json.encode(value))
 
 
-def _phases(events: list[bundle.AnyEvent]) -> dict[str, float]:
+def _phases(events: list[AnyEvent]) -> dict[str, float]:
     """Seconds from each phase to the next."""
     phases = [event for event in events if isinstance(event, Phase)]
     return {phase.name: (following.ns - phase.ns) / 1e9 for phase, following in pairwise(phases)}

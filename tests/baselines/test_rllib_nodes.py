@@ -15,6 +15,7 @@ from baselines import system
 from baselines.rllib.stopwatch import Stopwatch
 from baselines.system import Task
 from suites import bundle, catalogue
+from suites.events import Counter, Episode, FirstStep, Progress
 from tianji.config import SimulatorConfig
 from tianji.launch.node import Cluster, Node
 
@@ -144,17 +145,17 @@ def test_a_run_has_a_runner_and_a_learner_on_each_node(tmp_path_factory):
     # They average every gradient, so they stay what one learner would be.
     assert told["alike"]
     events = bundle.read_events(folder / "events.jsonl")
-    progress = [event.counts for event in events if isinstance(event, bundle.Progress)]
+    progress = [event.counts for event in events if isinstance(event, Progress)]
     last = progress[-1]
     assert progress[0]["samples_produced"] == 0
     assert 572 < last["samples_produced"] == last["samples_consumed_unique"] <= 700
-    counters = {event.name: event.value for event in events if isinstance(event, bundle.Counter)}
+    counters = {event.name: event.value for event in events if isinstance(event, Counter)}
     # Both passes over all transitions, 64 at a time, rounded down in each of five rounds.
     assert counters["learner_optimizer_steps"] == last["samples_consumed"] / 64 == 5 * 4
-    episodes = [event for event in events if isinstance(event, bundle.Episode)]
+    episodes = [event for event in events if isinstance(event, Episode)]
     assert episodes[-1].steps > 500
     assert [event.ns for event in episodes] == sorted(event.ns for event in episodes)
-    first_step = next(event.ns for event in events if isinstance(event, bundle.FirstStep))
+    first_step = next(event.ns for event in events if isinstance(event, FirstStep))
     assert first_step < episodes[0].ns
     deadline = time.monotonic() + 20
     # Ray ends its workers without waiting for them.

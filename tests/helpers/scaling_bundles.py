@@ -12,21 +12,8 @@ from pathlib import Path
 
 import msgspec
 
-from suites.bundle import (
-    SCHEMA,
-    Counter,
-    Episode,
-    Evaluation,
-    FirstStep,
-    Manifest,
-    NodeCheck,
-    NodeUsage,
-    Phase,
-    Process,
-    Progress,
-    Snapshot,
-    encode_event,
-)
+from suites.bundle import SCHEMA, Manifest, encode_event
+from suites.events import Counter, Episode, Evaluation, FirstStep, NodeCheck, NodeUsage, Phase, Process, Progress, Snapshot
 
 SECOND = 10**9
 START = 1_000 * SECOND

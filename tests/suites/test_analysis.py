@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from suites.bundle import SCHEMA, Bundle, Episode, Evaluation, FirstStep, Manifest, Snapshot, Usage
+from suites.bundle import SCHEMA, Bundle, Manifest
 from suites.convergence.analysis import overlap_bound, summarise, understand
+from suites.events import Episode, Evaluation, FirstStep, Snapshot, Usage
 
 SECOND = 10**9
 WORKLOAD = {

@@ -6,7 +6,8 @@ import msgspec
 import pytest
 
 from suites import bundle
-from suites.bundle import BundleError, Episode, Evaluation, FirstStep, Manifest, Snapshot, Usage
+from suites.bundle import BundleError, Manifest
+from suites.events import Episode, Evaluation, FirstStep, Snapshot, Usage
 
 
 def manifest(**more):

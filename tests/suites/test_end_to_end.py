@@ -9,6 +9,7 @@ from reports.__main__ import main as report
 from suites import bundle
 from suites.__main__ import main as bench
 from suites.convergence.analysis import understand
+from suites.events import Evaluation, Snapshot
 
 BUDGET, ROUND = 1024, 128
 
@@ -31,7 +32,7 @@ def test_every_system_side_by_side(tiny, tmp_path, capsys):
         assert run.cpu_s > 0
         assert run.bundle.manifest.phases_s["setup"] > 0
     # Every system starts from the same weights.
-    starts = {n: [e.returns for e in c.events if isinstance(e, bundle.Evaluation) and e.steps == 0] for n, c in cells.items()}
+    starts = {n: [e.returns for e in c.events if isinstance(e, Evaluation) and e.steps == 0] for n, c in cells.items()}
     assert len({json.dumps(s) for s in starts.values()}) == 1
     # Strict TianJi, the synchronous system and its second run are one and the same training run.
     means = [runs[name].evaluated["mean_return"].to_numpy() for name in ("sync", "sync-again", "tianji")]
@@ -40,7 +41,7 @@ def test_every_system_side_by_side(tiny, tmp_path, capsys):
     assert cells["rllib"].manifest.deviations
     assert cells["sb3"].manifest.deviations
     # It steps whole rounds, and each as often as the workload says: 1,024 steps are 8 rounds of 2 epochs of 2 minibatches.
-    assert [e.version for e in cells["sb3"].events if isinstance(e, bundle.Snapshot)][-1] == 32
+    assert [e.version for e in cells["sb3"].events if isinstance(e, Snapshot)][-1] == 32
 
     capsys.readouterr()
     assert report(["build", str(out), "--out", str(tmp_path / "report")]) == 0

@@ -15,8 +15,8 @@ from commands import processes_told, refusal
 
 from suites import bundle
 from suites.__main__ import main
-from suites.bundle import Evaluation, Usage
 from suites.cli import run
+from suites.events import Evaluation, Usage
 from suites.testbed import local
 
 

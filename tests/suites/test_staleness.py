@@ -13,6 +13,7 @@ from suites import bundle
 from suites.__main__ import SUITES, request
 from suites.__main__ import main as bench
 from suites.__main__ import parser as cli
+from suites.events import Counter, Histogram
 from suites.staleness.analysis import quantile
 
 
@@ -38,8 +39,8 @@ def test_every_variant_trains_and_says_how_stale_it_was(session):
     }
     for name, cell in cells.items():
         assert cell.manifest.suite == "staleness"
-        counters = {e.name: e.value for e in cell.events if isinstance(e, bundle.Counter)}
-        found = {e.name: e.counts for e in cell.events if isinstance(e, bundle.Histogram)}
+        counters = {e.name: e.value for e in cell.events if isinstance(e, Counter)}
+        found = {e.name: e.counts for e in cell.events if isinstance(e, Histogram)}
         assert sum(found["learner_insertion_lag_versions"].values()) == counters["learner_chunks_arrived"], name
         assert counters["learner_consumption_ratio"] <= counters["learner_consumption_ratio_target"] == 2
         strict = name in ("tianji", "tianji-again", "tianji-as-published")

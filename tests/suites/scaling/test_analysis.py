@@ -12,7 +12,7 @@ from scaling_bundles import LAWS, Setting
 from scipy import stats
 
 from suites import bundle
-from suites.bundle import Counter, NodeUsage, Progress
+from suites.events import Counter, Episode, FirstStep, NodeUsage, Progress
 from suites.scaling import analysis, comparison
 from suites.statistics import interquartile_mean
 
@@ -112,7 +112,7 @@ def test_who_told_late_had_done_nothing_at_the_first_step(tmp_path):
     ("change", "text"),
     [
         (lambda e: None if isinstance(e, Progress) else e, "no process told how far it was"),
-        (lambda e: None if isinstance(e, bundle.FirstStep) else e, "no first environment step"),
+        (lambda e: None if isinstance(e, FirstStep) else e, "no first environment step"),
         (
             lambda e: None if getattr(e, "role", "") == "actor g1.a0" and e.ns > made.START + 2.2 * made.SECOND else e,
             "told how far it was 1x in the steady window.* when actor g1.a0 told for the last time",
@@ -339,11 +339,11 @@ def test_a_system_that_consumed_nothing_has_no_ratio(tmp_path):
 @pytest.mark.parametrize("trains", [True, False])
 def test_a_derived_bundle_says_the_same_and_keeps_episodes_only_where_they_count(tmp_path, trains):
     place = made.write(tmp_path / "made", "tianji", 2, 0, Setting(trains=trains))
-    episode = bundle.encode_event(bundle.Episode(10**9, 200.0, 200, 400)) + b"\n"
+    episode = bundle.encode_event(Episode(10**9, 200.0, 200, 400)) + b"\n"
     with (place / "events.jsonl").open("ab") as file:
         file.write(episode)
     derived = bundle.read(bundle.derive(bundle.read(place), tmp_path / "derived"))
-    assert any(isinstance(event, bundle.Episode) for event in derived.events) is trains
+    assert any(isinstance(event, Episode) for event in derived.events) is trains
     before, after = analysis.understand(bundle.read(place)), analysis.understand(derived)
     assert after.metrics == before.metrics
     assert after.rates == before.rates

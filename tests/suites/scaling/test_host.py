@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from suites import bundle, catalogue
-from suites.bundle import Counter, FirstStep, NodeCheck, NodeUsage, Phase, Progress
+from suites.events import Counter, FirstStep, NodeCheck, NodeUsage, Phase, Progress
 from suites.scaling import host, sweep
 from suites.scaling.analysis import understand
 from suites.testbed.base import Shape

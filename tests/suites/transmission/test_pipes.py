@@ -16,8 +16,8 @@ from guests import install
 from reports.__main__ import main as report
 from suites import bundle
 from suites.__main__ import main
-from suites.bundle import Delays, Transfer
 from suites.cli import run
+from suites.events import Delays, Transfer
 from suites.testbed import local, netns
 from suites.transmission import run as suite
 from suites.transmission import sweep
