@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.ticker import FuncFormatter, NullLocator
+from matplotlib.ticker import NullLocator
 
 from reports.dataset import Dataset
 from reports.looks import DASHED, INK, look
-from reports.paper.plates import Plate, new
+from reports.paper.plates import Plate, new, plain_log
 from reports.scaling.lookup import Scaled, settings
 from reports.scaling.tables import laws, speedups
 from reports.scaling.tables import times as times_to_threshold
@@ -177,8 +177,7 @@ def convergence(scaled: Scaled) -> Plate:
                 for _, run in late.iterrows()
             ]
         axis.set_title(f"{kind}, {thresholds[kind]:g}", loc="left")
-        axis.set_yscale("log")
-        axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        plain_log(axis.yaxis)
         _nodes(axis, scaled)
     axes[0].set_ylabel("seconds to the threshold (log scale)")
     figure.legend(loc="outside upper center", ncols=2)
@@ -208,8 +207,7 @@ def goodput(traffic: Traffic) -> Plate:
         drawn += _mark(axis, label, traffic.title(label), "size_bytes", rows, 1e-6)
         counted |= {row["n"] for row in rows}
     _sizes(axis, traffic.sizes(n))
-    axis.set_yscale("log")
-    axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    plain_log(axis.yaxis)
     axis.set_ylabel("goodput, MB/s (log scale)")
     figure.legend(loc="outside upper center", ncols=2)
     caption = (

@@ -7,15 +7,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from reports.dataset import AGAIN, REFERENCE, Dataset
 from reports.figures import CAUSES
 from reports.looks import DASHED, INK, look
-from reports.paper.plates import Plate, new
+from reports.paper.plates import Plate, new, plain, plain_log
 from reports.tables import KINDS, ratios, thresholds, with_interval
 
 INTERVALS = "Bars are 95 % intervals"
@@ -43,15 +41,6 @@ def _shown(data: Dataset) -> list[str]:
     return [label for label in data.systems if not label.endswith(AGAIN)]
 
 
-def _seconds(axis: Axes, which: str = "x") -> None:
-    """A logarithmic axis of seconds with plain numbers."""
-    chosen = axis.xaxis if which == "x" else axis.yaxis
-    (axis.set_xscale if which == "x" else axis.set_yscale)("log")
-    chosen.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-    chosen.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    chosen.set_minor_formatter(NullFormatter())
-
-
 def curves(data: Dataset, workload: str) -> Plate:
     """Evaluated return against seconds: a thin line a run, a thick one for the run in the middle."""
     frame = data.series["curves-evaluated"]
@@ -77,7 +66,7 @@ def curves(data: Dataset, workload: str) -> Plate:
     threshold = data.workloads[workload]["thresholds"]["evaluated"]
     axis.axhline(threshold, color=INK, linewidth=0.7, linestyle=DASHED)
     axis.set_xlim(left=0.1)
-    _seconds(axis)
+    plain_log(axis.xaxis)
     axis.set_ylim(bottom=0)
     axis.set_xlabel("seconds from the first environment step (log scale)")
     axis.set_ylabel("evaluated return")
@@ -125,7 +114,7 @@ def times(data: Dataset, workload: str) -> Plate:
                 drawn.append({"system": label, "kind": kind, "mark": "interquartile mean", **marks})
         threshold = data.workloads[workload]["thresholds"][kind]
         axis.set_title(f"{kind}, {threshold:g}", loc="left")
-        _seconds(axis)
+        plain_log(axis.xaxis)
         axis.set_xlabel("seconds (log scale)")
         axis.set_yticks(range(len(labels)), [data.titles[label] for label in reversed(labels)])
         axis.set_ylim(-0.5, len(labels) - 0.4)
@@ -212,7 +201,7 @@ def forest(data: Dataset, drawn: pd.DataFrame) -> Plate:
         count = "/".join(str(n) for n in sorted(set(rows["n"])))
         names.append(f"{workload}\nagainst {data.titles[str(baseline)]} (n = {count})")
     axis.axvline(1, color=INK, linewidth=0.7, linestyle=DASHED)
-    _seconds(axis)
+    plain_log(axis.xaxis)
     axis.set_yticks(range(len(groups)), names)
     axis.set_ylim(-0.6, len(groups) - 0.4)
     axis.set_xlabel("times as fast (ratio, log scale)")
@@ -246,6 +235,7 @@ def staleness(data: Dataset, workload: str) -> Plate:
         )
         drawn.append(own.assign(system=label, percent=share))
     axis.set_xscale("symlog", linthresh=1)
+    axis.xaxis.set_major_formatter(plain)
     axis.set_xlim(left=-0.1)
     axis.set_ylim(0, 101)
     axis.set_xlabel("versions behind the learner on arrival (linear to 1, then log)")
