@@ -16,25 +16,12 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from reports import staleness
+from reports import breakdown, staleness
 from reports.dataset import AGAIN, Dataset
 from reports.looks import STYLE, look
 from reports.scaling import figures as scaling
 from reports.transmission import figures as transmission
 
-CAUSES = {
-    ("busy", "env"): ("environments", "#15803d"),
-    ("busy", "infer"): ("inference", "#65a30d"),
-    ("busy", "sample"): ("sampling", "#4d9221"),
-    ("busy", "update"): ("updates", "#c2410c"),
-    ("busy", "serialise"): ("copying and encoding", "#ca8a04"),
-    ("busy", "send"): ("sending", "#a16207"),
-    ("wait", "samples"): ("waits for samples", "#cbd5e1"),
-    ("wait", "barrier"): ("waits for the last of a round", "#a8b3c2"),
-    ("wait", "weights"): ("waits for weights", "#94a3b8"),
-    ("wait", "credit"): ("waits for credit", "#b8a9c9"),
-    ("wait", "stop"): ("waits for the end", "#e2e8f0"),
-}
 KINDS = ("svg", "pdf", "png")
 METADATA = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
 """Nothing in a file says when it was made: the same data gives the same bytes."""
@@ -147,27 +134,16 @@ def time_to_threshold(data: Dataset, workload: str) -> Figure:
 
 def time_breakdown(data: Dataset, workload: str) -> Figure:
     """Where each process's measured seconds went, mean over runs, as shares."""
-    frame = data.series["time-shares"]
-    frame = frame[(frame["workload"] == workload) & ~frame["system"].str.endswith(AGAIN)]
-    names: list[tuple[str, str]] = []
-    for label in data.systems:
-        of_system = frame[frame["system"] == label]
-        names += [(label, process) for process in sorted(of_system["process"].unique())]
+    processes = breakdown.of_workload(data, workload)
     figure: Figure
-    figure, axis = plt.subplots(figsize=(9.2, 0.9 + 0.32 * max(1, len(names))), layout="constrained")
+    figure, axis = plt.subplots(figsize=(9.2, 0.9 + 0.32 * max(1, len(processes))), layout="constrained")
     used: dict[str, str] = {}
-    for height, (label, process) in enumerate(reversed(names)):
-        own = frame[(frame["system"] == label) & (frame["process"] == process)]
-        left = 0.0
-        for (state, cause), (title, shade) in CAUSES.items():
-            part = own[(own["state"] == state) & (own["cause"] == cause)]
-            runs = own[["block", "measured_s"]].drop_duplicates()
-            share = part["seconds"].sum() / runs["measured_s"].sum() if len(runs) else 0.0
-            if share > 0:
-                axis.barh(height, share * 100, left=left, color=shade, height=0.7)
-                used[title] = shade
-                left += share * 100
-    axis.set_yticks(range(len(names)), [f"{data.titles[label]}: {_process(process)}" for label, process in reversed(names)])
+    for height, found in enumerate(reversed(processes)):
+        for share in found.shares:
+            axis.barh(height, share.percent, left=share.left, color=share.shade, height=0.7)
+            used[share.title] = share.shade
+    names = [f"{data.titles[found.label]}: {_process(found.process)}" for found in reversed(processes)]
+    axis.set_yticks(range(len(names)), names)
     axis.set_xlabel("% of the measured seconds (the rest: handling messages, and what a system does not report)")
     axis.set_xlim(0, 100)
     handles = [matplotlib.patches.Patch(color=shade, label=title) for title, shade in used.items()]

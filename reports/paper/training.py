@@ -10,8 +10,9 @@ import pandas as pd
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
+from reports import breakdown as breakdowns
+from reports.breakdown import Share
 from reports.dataset import AGAIN, REFERENCE, Dataset
-from reports.figures import CAUSES
 from reports.looks import DASHED, INK, look
 from reports.paper.plates import Plate, new, plain, plain_log
 from reports.tables import KINDS, ratios, thresholds, with_interval
@@ -127,36 +128,39 @@ def times(data: Dataset, workload: str) -> Plate:
 
 def breakdown(data: Dataset, workload: str) -> Plate:
     """Where each process's seconds went, as shares."""
-    frame = data.series["time-shares"]
-    frame = frame[(frame["workload"] == workload) & ~frame["system"].str.endswith(AGAIN)]
-    names = [
-        (label, process) for label in _shown(data) for process in sorted(frame[frame["system"] == label]["process"].unique())
-    ][:PARTS_AT_MOST]
-    figure, (axis,) = new(0.9 + 0.17 * max(1, len(names)))
-    used: dict[str, str] = {}
+    processes = breakdowns.of_workload(data, workload)[:PARTS_AT_MOST]
+    figure, (axis,) = new(0.9 + 0.17 * max(1, len(processes)))
+    used: dict[str, Share] = {}
     drawn: list[dict[str, Any]] = []
-    for height, (label, process) in enumerate(reversed(names)):
-        own = frame[(frame["system"] == label) & (frame["process"] == process)]
-        runs = own[["block", "measured_s"]].drop_duplicates()
-        left = 0.0
-        for (state, cause), (title, shade) in CAUSES.items():
-            part = own[(own["state"] == state) & (own["cause"] == cause)]
-            share = 100 * part["seconds"].sum() / runs["measured_s"].sum() if len(runs) else 0.0
-            if share > 0:
-                hatch = "////" if state == "wait" else None
-                axis.barh(height, share, left=left, color=shade, height=0.7, hatch=hatch, edgecolor="white", linewidth=0)
-                used[title] = shade
-                drawn.append(
-                    {"system": label, "process": process, "state": state, "cause": cause, "percent": share, "n": len(runs)}
-                )
-                left += share
-    axis.set_yticks(range(len(names)), [f"{data.titles[label]}: {process}" for label, process in reversed(names)])
+    for height, found in enumerate(reversed(processes)):
+        for share in found.shares:
+            axis.barh(
+                height,
+                share.percent,
+                left=share.left,
+                color=share.shade,
+                height=0.7,
+                hatch=_hatch(share),
+                edgecolor="white",
+                linewidth=0,
+            )
+            used[share.title] = share
+            drawn.append(
+                {
+                    "system": found.label,
+                    "process": found.process,
+                    "state": share.state,
+                    "cause": share.cause,
+                    "percent": share.percent,
+                    "n": found.runs,
+                }
+            )
+    names = [f"{data.titles[found.label]}: {found.process}" for found in reversed(processes)]
+    axis.set_yticks(range(len(names)), names)
     axis.set_xlim(0, 100)
     axis.set_xlabel("% of the measured seconds")
-    waits = {title for (state, _), (title, _) in CAUSES.items() if state == "wait"}
     handles = [
-        Patch(facecolor=shade, hatch="////" if title in waits else None, edgecolor="white", label=title)
-        for title, shade in used.items()
+        Patch(facecolor=share.shade, hatch=_hatch(share), edgecolor="white", label=title) for title, share in used.items()
     ]
     figure.legend(handles=handles, loc="outside upper center", ncols=2)
     counts = [row["n"] for row in drawn]
@@ -166,6 +170,10 @@ def breakdown(data: Dataset, workload: str) -> Plate:
         "waiting. The rest is handling messages, and what a system does not report."
     )
     return Plate(f"{workload}-breakdown", figure, caption, pd.DataFrame(drawn))
+
+
+def _hatch(share: Share) -> str | None:
+    return "////" if share.state == "wait" else None
 
 
 def forest_rows(data: Dataset) -> pd.DataFrame:
