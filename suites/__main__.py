@@ -251,13 +251,8 @@ def against(options: Any) -> int:
 
 def main(arguments: Sequence[str]) -> int:
     options = parser().parse_args(arguments)
-    if options.command == "list":
-        return show_list(options)
-    if options.command == "derive":
-        return derive(options)
-    if options.command == "against":
-        return against(options)
-    return doctor(options) if options.command == "doctor" else run(options)
+    commands = {"list": show_list, "doctor": doctor, "run": run, "against": against, "derive": derive}
+    return commands[options.command](options)
 
 
 def console() -> int:
