@@ -107,9 +107,11 @@ def load(roots: list[Path]) -> Dataset:
     Raises
     ------
     suites.bundle.BundleError
-        for a folder without bundles, and for the first bundle that breaks the schema.
+        for a folder without bundles, for the first bundle that breaks the schema, and for a workload that was measured on
+        several machines.
     """
     bundles = [bundle.read(path) for path in bundle.find(roots)]
+    _one_machine_each(bundles)
     completed = [b for b in bundles if b.manifest.status == "completed"]
     training = [b for b in completed if b.manifest.suite == "convergence"]
     balanced = [b for b in completed if b.manifest.suite == "staleness"]
@@ -168,6 +170,20 @@ def load(roots: list[Path]) -> Dataset:
         unusable=unusable,
         bundles=bundles,
     )
+
+
+def _one_machine_each(bundles: Iterable[Bundle]) -> None:
+    """Seconds of different machines have no mean."""
+    known: dict[tuple[str, str], Bundle] = {}
+    for b in bundles:
+        m = b.manifest
+        first = known.setdefault((m.suite, m.workload), b)
+        ours, theirs = environment.machine(first.manifest.environment), environment.machine(m.environment)
+        if ours != theirs:
+            raise bundle.BundleError(
+                f"{m.suite} {m.workload} was measured on {ours} ({first.path.name}) and on {theirs} ({b.path.name}): "
+                "build a report of each machine"
+            )
 
 
 def _descriptions(bundles: list[Bundle], suite: str) -> dict[str, dict[str, Any]]:

@@ -127,6 +127,19 @@ def test_a_damaged_bundle_is_named(capsys, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+def test_a_workload_on_two_machines_is_refused(capsys, tmp_path):
+    shutil.copytree(RECORDED, tmp_path / "copy")
+    victim = sorted((tmp_path / "copy").glob(f"{PPO}.*"))[-1]
+    manifest = json.loads((victim / "bundle.json").read_text())
+    manifest["environment"]["cpu_model"] = "another processor"
+    (victim / "bundle.json").write_text(json.dumps(manifest))
+    said = complaint(capsys, tmp_path / "copy", "--out", tmp_path / "out")
+    assert PPO in said
+    assert "another processor" in said
+    assert victim.name in said
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.mark.parametrize("name", ["nowhere", "empty"])
 def test_a_folder_without_bundles_is_refused(capsys, tmp_path, name):
     (tmp_path / "empty").mkdir()
