@@ -30,7 +30,7 @@ def complaint(capsys, arguments):
 @pytest.fixture
 def folder(tmp_path, capsys):
     """Of a run that has ended."""
-    assert run("tianji", main, ["train", *FAST, "--out", str(tmp_path / "run")]) == 0
+    assert run("tianji", main, ["train", *FAST, "--actors", "2", "--out", str(tmp_path / "run")]) == 0
     capsys.readouterr()
     return tmp_path / "run"
 
