@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable, Sequence
+from itertools import zip_longest
 
 import pandas as pd
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from reports import page, staleness
 from reports.dataset import Dataset
@@ -37,15 +40,28 @@ class Terminal:
         self._console.print(table)
 
 
+def table_of(title: str, heads: Iterable[str], lines: Iterable[Iterable[object]], styles: Sequence[str] = ()) -> Table:
+    """A table whose texts stand as they are: names with brackets are not markup, and are folded, not cut off.
+
+    Parameters
+    ----------
+    styles
+        of lines; none given: all alike.
+    """
+    table = Table(title=Text(title), title_justify="left")
+    for head in heads:
+        table.add_column(Text(head), overflow="fold")
+    for line, style in zip_longest(lines, styles):
+        table.add_row(*(Text(str(cell)) for cell in line), style=style)
+    return table
+
+
 def show(data: Dataset, tables: dict[str, pd.DataFrame]) -> None:
     """The headline tables of a report, what failed, and what it says in sentences."""
     terminal = Terminal()
     for name, frame in tables.items():
         if name.endswith(HEADLINE_TABLES):
-            table = Table(*frame.columns, title=name, title_justify="left")
-            for cells in frame.itertuples(index=False):
-                table.add_row(*map(str, cells))
-            terminal.table(table)
+            terminal.table(table_of(name, frame.columns, frame.itertuples(index=False)))
     for m in (b.manifest for b in data.bundles if b.manifest.status != "completed"):
         terminal.line(f"failed: {m.workload}, block {m.block}, {m.system}: {(m.error or '').splitlines()[-1]}")
     for m, reason in ((b.manifest, reason) for b, reason in data.unusable):
@@ -67,10 +83,8 @@ def show(data: Dataset, tables: dict[str, pd.DataFrame]) -> None:
 def tell(came: Outcome) -> None:
     """What a comparison comes to."""
     terminal = Terminal()
-    table = Table(*outcome.HEADS, title=came.headline, title_justify="left")
-    for line in came.lines:
-        table.add_row(*outcome.cells(line), style="bold red" if line.verdict == "worse" else None)
-    terminal.table(table)
+    styles = ["bold red" if line.verdict == "worse" else "" for line in came.lines]
+    terminal.table(table_of(came.headline, outcome.HEADS, map(outcome.cells, came.lines), styles))
     for text in came.failed:
         terminal.line(f"failed: {text}")
     for name, reason in came.left_out.items():

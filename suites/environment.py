@@ -35,7 +35,8 @@ def manifest() -> dict[str, Any]:
 
 def machine(environment: dict[str, Any]) -> str:
     """What to call the machine of a manifest."""
-    return f"{environment['cpu_usable']} cores of {environment['cpu_model']}"
+    cores = environment["cpu_usable"]
+    return f"{cores} core{'s' * (cores != 1)} of {environment['cpu_model']}"
 
 
 def _cpu_model() -> str:

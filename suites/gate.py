@@ -148,7 +148,8 @@ class _Test:
         kind: Kind = "inconclusive"
         if shown and self.mean >= limit:
             kind = "worse"
-        elif high < 0 and self.mean <= -limit:
+        elif self.bounds(0.95)[1] < 0 and self.mean <= -limit:
+            # As the interval that is shown says.
             kind = "better"
         elif high < limit:
             kind = "equivalent" if low > -limit else "not worse"

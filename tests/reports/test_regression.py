@@ -20,7 +20,7 @@ from suites.comparison import Comparison, Metric, Round
 def recorded(folder, slower=1.0, rounds=4, **more):
     """Two metrics; the head is so many times slower in one of them."""
     rng = np.random.default_rng(1)
-    metrics = tuple(Metric(name, name, "things/s", "higher", {}) for name in ("channel", "sampling"))
+    metrics = tuple(Metric(name, name, "things/s", "higher", {}) for name in ("channel", "hand_over[inproc]"))
     environment = {"cpu_usable": 2, "cpu_model": "a processor"}
 
     def pair(times):
@@ -30,7 +30,9 @@ def recorded(folder, slower=1.0, rounds=4, **more):
     made = Comparison(
         environments={"base": environment, "head": environment},
         metrics=metrics,
-        rounds=tuple(Round(n, "base", {"channel": [pair(slower)], "sampling": [pair(1.0)]}, 2.0) for n in range(rounds)),
+        rounds=tuple(
+            Round(n, "base", {"channel": [pair(slower)], "hand_over[inproc]": [pair(1.0)]}, 2.0) for n in range(rounds)
+        ),
         **more,
     )
     folder.mkdir()
@@ -53,12 +55,13 @@ def test_what_is_worse_fails_and_says_so_in_every_form(tmp_path, capsys):
     out = capsys.readouterr().out
     assert "worse: channel" in out
     assert "not compared: flight: the base does not have it" in out
+    assert "hand_over[inproc]" in out, "brackets are no markup"
     told = json.loads(files["json"].read_text())
     assert (told["verdict"], told["rounds"], told["seconds"]) == ("worse", 4, 8.0)
     lines = {line["metric"]: line for line in told["lines"]}
     assert lines["channel"]["verdict"] == "worse"
     assert 0.85 < lines["channel"]["ci_low"] < lines["channel"]["ratio"] < lines["channel"]["ci_high"] < 0.89
-    assert lines["sampling"]["verdict"] == "equivalent"
+    assert lines["hand_over[inproc]"]["verdict"] == "equivalent"
     suite = ET.fromstring(files["junit"].read_text())
     assert {key: suite.get(key) for key in ("tests", "failures", "skipped")} == {"tests": "3", "failures": "1", "skipped": "1"}
     assert [case.get("name") for case in suite if case.find("failure") is not None] == ["channel"]
