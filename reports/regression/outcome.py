@@ -145,10 +145,11 @@ def cells(line: Line) -> tuple[str, ...]:
 def explained(outcome: Outcome) -> str:
     """What a verdict means here."""
     machine = environment.machine(outcome.environments["head"])
+    took = f", {outcome.seconds:.0f} s" if outcome.seconds else ""
     return (
         f"Worse: by {outcome.size:.0%} or more, and shown, at a chance of {outcome.error:.0%} of calling anything worse where "
         "nothing is. "
-        f"{outcome.rounds} rounds, both revisions in turns on {machine}, {outcome.seconds:.0f} s."
+        f"{outcome.rounds} rounds, both revisions in turns on {machine}{took}."
     )
 
 

@@ -11,8 +11,9 @@ from suites import bundle
 from suites.bundle import Bundle, BundleError
 from suites.comparison import Comparison, Metric, Round
 from suites.convergence import analysis as convergence
-from suites.gate import FEWEST, Better, Rule
+from suites.gate import Better, Rule
 from suites.scaling import analysis as scaling
+from suites.statistics import MINIMUM_FOR_INTERVAL
 from suites.summary import label_of
 from suites.transmission import analysis as transmission
 
@@ -49,8 +50,11 @@ def compare(base: Path, head: Path, rule: Rule) -> Comparison:
     seeds = {name: sorted({b.manifest.seed for b in found}) for name, found in sides.items()}
     if seeds["base"] != seeds["head"]:
         raise BundleError(f"{base} and {head} cannot be compared: they are not of the same seeds")
-    if len(seeds["base"]) < FEWEST:
-        raise BundleError(f"{base} and {head} cannot be compared: {FEWEST} seeds are needed, there are {len(seeds['base'])}")
+    if len(seeds["base"]) < MINIMUM_FOR_INTERVAL:
+        # Whole runs scatter with heavy tails: three that happen to agree would show what is not there.
+        raise BundleError(
+            f"{base} and {head} cannot be compared: {MINIMUM_FOR_INTERVAL} seeds are needed, there are {len(seeds['base'])}"
+        )
     known = {name: {(_key(b), b.manifest.seed): b for b in found} for name, found in sides.items()}
     for name, root in (("base", base), ("head", head)):
         if len(known[name]) < len(sides[name]):

@@ -147,6 +147,6 @@ def test_what_cannot_be_compared_is_refused_in_one_line(runs, head, capsys, chan
 
 def test_too_few_seeds_are_refused(tmp_path, capsys):
     few = session(tmp_path / "few", systems=("tianji",), counts=(1,), blocks=2)
-    assert "3 seeds are needed, there are 2" in complaint(capsys, few, few)
+    assert "5 seeds are needed, there are 2" in complaint(capsys, few, few)
     assert "--looks 0: at least 1" in complaint(capsys, few, few, "--looks", "0")
     assert "size 2" in complaint(capsys, few, few, "--size", "2")
