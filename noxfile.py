@@ -139,6 +139,8 @@ def regression(session: nox.Session) -> None:
         session.run("tianji-report", "compare", str(folder), *outputs(folder))
         return
     looks = [int(number) for number in chosen.blocks.split(",")]
+    if looks[0] < 5:
+        session.error("--blocks: whole runs are compared from five seeds on")
     for seed in range(looks[-1]):
         sides = [("base", python, tree), ("head", "python", ".")]
         for side, interpreter, place in sides if seed % 2 == 0 else sides[::-1]:
