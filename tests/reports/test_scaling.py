@@ -65,9 +65,10 @@ def test_every_figure_table_and_series_is_there(report):
         assert sum(line["workload"] == "cartpole-ppo-nodes" for line in csv.DictReader(file)) == len(SYSTEMS) * 5 * 5
 
 
-def test_the_tables_in_the_document_are_those_of_the_bundles():
+@pytest.mark.parametrize("machine", ["reference", "xeon"])
+def test_the_tables_in_the_document_are_those_of_the_bundles(machine):
     root = Path(__file__).parents[2]
-    data = dataset.load([root / "results" / "reference" / "scaling"])
+    data = dataset.load([root / "results" / machine / "scaling"])
     document = (root / "docs" / "scaling.md").read_text()
     found = settings(data)
     assert found
