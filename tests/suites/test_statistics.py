@@ -112,7 +112,7 @@ def test_intervals_of_interquartile_means_cover_the_truth_about_as_often(n, draw
     truth = interquartile_mean(getattr(np.random.default_rng(1), draw)(size=1_000_000))
     covered = 0
     for _ in range(RUNS // 2):
-        estimate = bootstrap_iqm(getattr(rng, draw)(size=n), resamples=1000)
+        estimate = bootstrap_iqm(getattr(rng, draw)(size=n))
         covered += estimate.low <= truth <= estimate.high
     assert 0.90 <= covered / (RUNS // 2) <= 0.98
 
