@@ -193,6 +193,12 @@ def forest_rows(data: Dataset) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+def _opponent(data: Dataset, label: str) -> str:
+    """Whom somebody is compared with, in few words: names have as much room as drawing."""
+    name = data.titles[label.removesuffix(AGAIN)].partition(" (")[0]
+    return f"{name} twice" if label.endswith(AGAIN) else f"against {name}"
+
+
 def forest(data: Dataset, drawn: pd.DataFrame) -> Plate:
     """Ratios with intervals, one line for each workload and peer."""
     groups = list(drawn.groupby(["workload", "baseline"], sort=True))
@@ -207,12 +213,13 @@ def forest(data: Dataset, drawn: pd.DataFrame) -> Plate:
                 axis.hlines(at, row["ci_low"], row["ci_high"], color=colour, linewidth=1.2)
             axis.plot(row["value"], at, marker=marker or "o", markersize=4, markerfacecolor=face, color=colour, linestyle="")
         count = "/".join(str(n) for n in sorted(set(rows["n"])))
-        names.append(f"{workload}\nagainst {data.titles[str(baseline)]} (n = {count})")
+        names.append(f"{workload}\n{_opponent(data, str(baseline))} (n = {count})")
     axis.axvline(1, color=INK, linewidth=0.7, linestyle=DASHED)
     plain_log(axis.xaxis)
     axis.set_yticks(range(len(groups)), names)
     axis.set_ylim(-0.6, len(groups) - 0.4)
-    axis.set_xlabel("times as fast (ratio, log scale)")
+    # To the right, for there is more room under the names than under the axis.
+    axis.set_xlabel("times as fast (ratio, log scale)", loc="right")
     handles = [
         Line2D([], [], marker="o", linestyle="", color=INK, markerfacecolor=face, label=WORDS[kind])
         for kind, face in (("evaluated", INK), ("training", "white"))
