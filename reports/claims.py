@@ -208,11 +208,11 @@ def row_of(rows: Iterable[dict[str, Any]], wanted: dict[str, Any]) -> dict[str, 
 
 
 def machine_of(data: Dataset, row: dict[str, Any]) -> tuple[int, str]:
-    """Cores of the smallest machine on which a row was measured, and what to call it."""
-    runs = [b.manifest for b in data.bundles if (b.manifest.suite, b.manifest.workload) == (row["suite"], row["workload"])]
-    smallest = min((m.environment for m in runs), key=lambda one: int(one["cpu_usable"]))
+    """Cores of the machine on which a row was measured (a dataset has one for each workload), and what to call it."""
+    runs = (b.manifest for b in data.bundles if (b.manifest.suite, b.manifest.workload) == (row["suite"], row["workload"]))
+    measured_on = next(runs).environment
     where = f"{row['nodes']} emulated nodes on " if row["testbed"] == "netns" and (row["nodes"] or 1) > 1 else ""
-    return int(smallest["cpu_usable"]), f"{where}{environment.machine(smallest)}"
+    return int(measured_on["cpu_usable"]), f"{where}{environment.machine(measured_on)}"
 
 
 def table(judged: Sequence[Judged]) -> pd.DataFrame:

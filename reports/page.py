@@ -279,7 +279,8 @@ def _inline(svg: str, prefix: str, alt: str) -> str:
     alt
         what it shows, in words.
     """
-    svg = re.sub(r"(\.\d\d)\d+", r"\1", svg)  # A hundredth of a point is nothing that anybody sees.
+    # In tags alone, for numbers that are read are text: a hundredth of a point is nothing that anybody sees.
+    svg = re.sub(r"<[^>]*>", lambda tag: re.sub(r"(\.\d\d)\d+", r"\1", tag[0]), svg)
     svg = re.sub(r"\s*\n\s*", " ", svg)
     svg = re.sub(r'<g id="[^"]*"', "<g", svg)  # Nothing refers to groups.
     svg = svg[svg.index("<svg") :].replace("<svg", f'<svg role="img" aria-label="{html.escape(alt)}"', 1)

@@ -4,12 +4,10 @@ A process for itself: Ray leaves connections open in whatever process it was use
 """
 
 import json
-import os
-import signal
 import sys
 
-import psutil
 import ray
+from descendants import kill, left
 from ray.cluster_utils import Cluster
 
 from tianji.config import PPOConfig, TrainConfig
@@ -26,29 +24,17 @@ SMALL = {
 }
 
 
-def of_mine(name):
-    """Role processes of this name that descend from this process."""
-    return [child for child in psutil.Process().children(recursive=True) if child.name() == f"tj-{name}"[:15]]
-
-
-def kill(name):
-    found = of_mine(name)
-    for process in found:
-        os.kill(process.pid, signal.SIGKILL)
-    return bool(found)
-
-
 def main(folder):
     bound, victims, killed = {}, ["actor g0.a1", "buffer g0"], []
 
     def watch(message):
         if isinstance(message, Bound):
             bound.update(message.addresses)
-        if isinstance(message, Snapshot) and message.steps >= 8_000 and victims and kill(victims[0]):
+        if isinstance(message, Snapshot) and message.steps >= 8_000 and victims and kill(f"tj-{victims[0]}"):
             victims.pop(0)
 
     def kill_the_learner(message):
-        if isinstance(message, Saved) and message.steps < 60_000 and not killed and kill("learner g0"):
+        if isinstance(message, Saved) and message.steps < 60_000 and not killed and kill("tj-learner g0"):
             killed.append(message.steps)
 
     nodes = Cluster(initialize_head=True, head_node_args={"num_cpus": 2, "temp_dir": folder, "include_dashboard": False})
@@ -61,7 +47,7 @@ def main(folder):
         resumed = train(
             TrainConfig(**{**there, "stop_steps": 100_096, "checkpoint_seconds": 0.5}), kill_the_learner, out=f"{folder}/run"
         )
-        left = [name for name in ("learner g0", "buffer g0", "actor g0.a0", "actor g0.a1") if of_mine(name)]
+        remain = left(["tj-learner g0", "tj-buffer g0", "tj-actor g0.a0", "tj-actor g0.a1"])
     finally:
         ray.shutdown()
         nodes.shutdown()
@@ -71,7 +57,7 @@ def main(folder):
         "survived": [survived.outcome, survived.steps, [r.role for r in survived.restarts]],
         "killed": killed,
         "resumed": [resumed.outcome, resumed.steps, [r.role for r in resumed.restarts]],
-        "left": left,
+        "left": remain,
     }
     print("\n" + json.dumps(result))
 

@@ -4,27 +4,16 @@ A process for itself: Ray leaves connections open in whatever process it was use
 """
 
 import json
-import os
-import signal
 import sys
 
-import psutil
 import ray
+from descendants import kill, left
 from ray.cluster_utils import Cluster as RayCluster
 from small_runs import LONG, PPO, Memory
 
 from baselines import system
 from tianji.launch.node import Cluster, Node
 from tianji.launch.supervisor import RoleFailed
-
-
-def of_mine(name):
-    return [child for child in psutil.Process().children(recursive=True) if child.name() == f"xt-{name}"[:15]]
-
-
-def kill_the_second_broker():
-    for process in of_mine("broker 1"):
-        os.kill(process.pid, signal.SIGKILL)
 
 
 def train(workload, cluster, on_snapshot=None):
@@ -44,15 +33,15 @@ def main(folder):
         cluster = Cluster((Node(address, cores=1.0), Node(address, cores=1.0)), home=address, ray_address=nodes.address)
         told = train(PPO, cluster)
         try:
-            cause = str(train(LONG, cluster, kill_the_second_broker).processes)
+            cause = str(train(LONG, cluster, lambda: kill("xt-broker 1")).processes)
         except RoleFailed as error:
             cause = str(error)
-        left = [name for name in ("learner", "broker 0", "broker 1", "explorer 0", "explorer 1") if of_mine(name)]
+        remain = left(["xt-learner", "xt-broker 0", "xt-broker 1", "xt-explorer 0", "xt-explorer 1"])
     finally:
         ray.shutdown()
         nodes.shutdown()
     weights = [weights.tolist() for *_, weights in told.snapshots]
-    print("\n" + json.dumps({"weights": weights, "processes": sorted(told.processes), "cause": cause, "left": left}))
+    print("\n" + json.dumps({"weights": weights, "processes": sorted(told.processes), "cause": cause, "left": remain}))
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from commands import refusal
 
-from reports import dataset, tables
+from reports import dataset, page, tables
 from reports.__main__ import main
 from suites import bundle
 from suites.cli import run
@@ -92,6 +92,22 @@ def test_the_page_stands_alone(report):
     ids = re.findall(r'\bid="([^"]+)"', page)
     assert len(ids) == len(set(ids))
     assert set(re.findall(r'href="#([^"]+)"', page)) <= set(ids)
+
+
+def test_what_is_written_in_a_drawing_is_on_the_page_as_it_was(report):
+    """Coordinates are rounded there; numbers that somebody reads are not."""
+    page = (report / "index.html").read_text()
+    for path in (report / "figures").glob("*.svg"):
+        texts = re.findall(r"<text[^>]*>([^<]+)</text>", path.read_text())
+        assert texts, path.name
+        assert [text for text in texts if f">{text}</text>" not in page] == [], path.name
+
+
+def test_a_drawing_is_made_smaller_without_touching_its_text():
+    drawn = page._inline('<?xml?><svg width="1.2345">\n<g id="a"><text x="0.98765">0.125</text></g></svg>', "p", "b > 0.1259")
+    assert '<text x="0.98">0.125</text>' in drawn
+    assert 'width="1.23"' in drawn
+    assert "0.1259" in drawn
 
 
 def test_figures_and_tables_come_in_three_formats(report):

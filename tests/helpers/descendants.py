@@ -1,0 +1,34 @@
+"""Processes that descend from this one, by name."""
+
+import os
+import signal
+
+import psutil
+
+GONE_WITHIN_S = 20
+"""Ray is told to end a process; when it has, it does not say."""
+
+
+def named(name):
+    """Descendants of this name, of which Linux keeps 15 characters."""
+    return [child for child in psutil.Process().children(recursive=True) if _name(child) == name[:15]]
+
+
+def kill(name):
+    """Whether there was one to kill."""
+    found = named(name)
+    for process in found:
+        os.kill(process.pid, signal.SIGKILL)
+    return bool(found)
+
+
+def left(names):
+    """Those of these names that do not end."""
+    return [name for name in names if psutil.wait_procs(named(name), timeout=GONE_WITHIN_S)[1]]
+
+
+def _name(process):
+    try:
+        return process.name()
+    except psutil.NoSuchProcess:
+        return None
