@@ -61,8 +61,13 @@ class Dataset:
 
     @property
     def systems(self) -> list[str]:
-        """Labels, the reference first."""
-        labels = {label_of(b) for b in self.bundles if b.manifest.suite == "convergence"}
+        """Labels of all that ran in the convergence suite, the reference first."""
+        return self.ran(*{b.manifest.workload for b in self.bundles})
+
+    def ran(self, *workloads: str) -> list[str]:
+        """Labels of those that ran on any of these workloads in the convergence suite, the reference first."""
+        runs = (b for b in self.bundles if b.manifest.suite == "convergence" and b.manifest.workload in workloads)
+        labels = {label_of(b) for b in runs}
         return sorted(labels, key=lambda label: (ORDER.index(label) if label in ORDER else len(ORDER), label))
 
     @property
@@ -209,7 +214,8 @@ def _settings(bundles: Iterable[Bundle]) -> dict[Setting, dict[str, Any]]:
         workload = configuration["workload"]
         first = {"workload": workload, "regime": configuration.get("regime", {}), "environments": {}, "varies": set()}
         setting = found.setdefault(scaling.setting_of(b), first)
-        setting["environments"][b.manifest.nodes] = workload["environments"]
+        if not b.manifest.system.endswith(COPIES):  # Each of several copies has what one node has.
+            setting["environments"][b.manifest.nodes] = workload["environments"]
         setting["varies"] |= {key for key in workload if workload[key] != setting["workload"].get(key)}
     return found
 

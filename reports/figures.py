@@ -19,6 +19,7 @@ from matplotlib.lines import Line2D
 from reports import breakdown, staleness
 from reports.dataset import AGAIN, Dataset
 from reports.looks import STYLE, look
+from reports.marks import level, plain_log
 from reports.scaling import figures as scaling
 from reports.transmission import figures as transmission
 
@@ -54,13 +55,13 @@ def learning_curves(data: Dataset, workload: str) -> Figure:
     """Return against seconds (left) and environment steps (right), a line a run, both definitions of return."""
     figure: Figure
     figure, axes = plt.subplots(2, 2, figsize=(9.2, 5.8), sharey=True, layout="constrained")
-    shown = [label for label in data.systems if not label.endswith(AGAIN)]
+    ran = data.ran(workload)
     thresholds = data.workloads[workload]["thresholds"]
     for line, kind in enumerate(("training", "evaluated")):
         frame = data.series[f"curves-{kind}"]
         frame = frame[frame["workload"] == workload]
         for column, axis in (("seconds", axes[line][0]), ("steps", axes[line][1])):
-            for label in reversed(data.systems):
+            for label in reversed(ran):
                 for _, run in frame[frame["system"] == label].groupby(["session", "block"]):
                     faint = label.endswith(AGAIN)
                     axis.plot(
@@ -71,14 +72,13 @@ def learning_curves(data: Dataset, workload: str) -> Figure:
                         linewidth=0.8 if faint else 1.3,
                         linestyle=":" if faint else look(label).line,
                     )
-            axis.axhline(thresholds[kind], color="#111", linewidth=0.8, linestyle=(0, (4, 3)))
+            level(axis, thresholds[kind])
             axis.set_xlabel(
                 {"seconds": "seconds from the first environment step", "steps": "thousand environment steps"}[column]
             )
             if column == "seconds":
-                axis.set_xscale("log")
                 axis.set_xlim(left=0.1)
-                axis.xaxis.set_major_formatter(matplotlib.ticker.FormatStrFormatter("%g"))
+                plain_log(axis.xaxis)
             axis.set_title(KIND_TITLES[kind], loc="left")
             axis.set_ylim(bottom=0)
         axes[line][0].set_ylabel("return")
@@ -91,9 +91,11 @@ def learning_curves(data: Dataset, workload: str) -> Figure:
             fontsize=8,
         )
     handles = [
-        Line2D([], [], color=look(label).colour, linestyle=look(label).line, label=data.titles[label]) for label in shown
+        Line2D([], [], color=look(label).colour, linestyle=look(label).line, label=data.titles[label])
+        for label in ran
+        if not label.endswith(AGAIN)
     ]
-    if any(label.endswith(AGAIN) for label in data.systems):
+    if any(label.endswith(AGAIN) for label in ran):
         handles.append(Line2D([], [], color=look("sync").colour, linestyle=":", linewidth=0.8, label="same system again"))
     figure.legend(handles=handles, loc="outside upper center", ncols=len(handles))
     return figure
@@ -101,12 +103,13 @@ def learning_curves(data: Dataset, workload: str) -> Figure:
 
 def time_to_threshold(data: Dataset, workload: str) -> Figure:
     """Seconds to each threshold: a point a run; an open triangle where a run ended without reaching it."""
+    ran = data.ran(workload)
     frame = data.series["crossings"]
     frame = frame[frame["workload"] == workload]
     figure: Figure
-    figure, axes = plt.subplots(1, 2, figsize=(9.2, 0.8 + 0.45 * len(data.systems)), sharey=True, layout="constrained")
+    figure, axes = plt.subplots(1, 2, figsize=(9.2, 0.8 + 0.45 * len(ran)), sharey=True, layout="constrained")
     for axis, kind in zip(axes, ("training", "evaluated"), strict=True):
-        for height, label in enumerate(reversed(data.systems)):
+        for height, label in enumerate(reversed(ran)):
             runs = frame[(frame["system"] == label) & (frame["threshold_kind"] == kind)]
             offsets = height + np.linspace(-0.12, 0.12, len(runs)) if len(runs) > 1 else np.full(len(runs), float(height))
             for offset, (_, run) in zip(offsets, runs.iterrows(), strict=True):
@@ -119,16 +122,13 @@ def time_to_threshold(data: Dataset, workload: str) -> Figure:
         axis.set_title(f"{KIND_TITLES[kind].split(':')[0]} return reaches {threshold:g}", loc="left")
         axis.set_xlabel("seconds (log scale)")
         axis.set_xscale("log")
-        axis.xaxis.set_major_formatter(matplotlib.ticker.FormatStrFormatter("%g"))
-        axis.xaxis.set_minor_formatter(matplotlib.ticker.NullFormatter())
-        axis.set_ylim(-0.5, len(data.systems) - 0.5)
-        axis.set_yticks(range(len(data.systems)), [data.titles[label] for label in reversed(data.systems)])
+        axis.set_ylim(-0.5, len(ran) - 0.5)
+        axis.set_yticks(range(len(ran)), [data.titles[label] for label in reversed(ran)])
     low = min(axis.get_xlim()[0] for axis in axes)
     high = max(axis.get_xlim()[1] for axis in axes)
     for axis in axes:
         axis.set_xlim(low / 1.15, high * 1.15)
-        ticks = [t for t in (0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000) if low / 1.15 <= t <= high * 1.15]
-        axis.set_xticks(ticks)
+        plain_log(axis.xaxis)
     return figure
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -209,11 +208,8 @@ def doctor(options: Any) -> int:
 def derive(options: Any) -> int:
     """Copy bundles without what is too large to commit."""
     try:
-        for root in options.bundles:
-            for path in root.glob(bundle.CERTIFICATE):
-                options.out.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(path, options.out / bundle.CERTIFICATE)
         made = [bundle.derive(bundle.read(path), options.out) for path in bundle.find(options.bundles)]
+        bundle.add_certificates(options.bundles, options.out)
     except bundle.BundleError as error:
         raise ConfigError(str(error)) from error
     print(f"{len(made)} bundles in {options.out}")

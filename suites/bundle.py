@@ -239,6 +239,32 @@ def certificates(roots: list[Path]) -> list[Certificate]:
     return found
 
 
+def add_certificates(roots: list[Path], directory: Path) -> None:
+    """Write into `directory` one certificate that says what its own and those under these folders say.
+
+    Sessions of different workloads lie side by side there; where two name the same quantity, the later folder's counts.
+
+    Raises
+    ------
+    BundleError
+        for a damaged one.
+    """
+    findings: dict[tuple[str, str, str], Finding] = {}
+    failures: dict[str, str] = {}
+    known = [one for root in (directory, *roots) for one in certificates([root])]
+    for one in known:
+        findings |= {(f.workload, f.system, f.quantity): f for f in one.findings}
+        failures |= one.failures
+    if known:
+        directory.mkdir(parents=True, exist_ok=True)
+        write_certificate(Certificate(known[-1].schema, list(findings.values()), failures), directory)
+
+
+def write_certificate(certificate: Certificate, directory: Path) -> None:
+    """Write `certificate.json` there, in the place of one that may be there."""
+    (directory / CERTIFICATE).write_bytes(msgspec.json.format(msgspec.json.encode(certificate), indent=1) + b"\n")
+
+
 def find(roots: list[Path]) -> list[Path]:
     """Directories of published bundles under these folders, sorted; `.partial` and superseded ones are passed over.
 

@@ -11,7 +11,7 @@ import msgspec
 
 from baselines import system as systems
 from baselines.workload import Workload
-from suites.bundle import CERTIFICATE, Certificate, scrub
+from suites.bundle import CERTIFICATE, Certificate, scrub, write_certificate
 from suites.plan import Plan
 from tianji.settings import convert
 
@@ -20,8 +20,7 @@ LIMIT_S = 120.0
 
 def certify(plan: Plan, out: Path) -> None:
     """Write `certificate.json`, unless it is there; a system that cannot be certified is noted with the reason."""
-    path = out / CERTIFICATE
-    if path.exists():
+    if (out / CERTIFICATE).exists():
         return
     rows: list[dict[str, Any]] = []
     failures: dict[str, str] = {}
@@ -47,4 +46,4 @@ def certify(plan: Plan, out: Path) -> None:
             except (msgspec.DecodeError, IndexError):
                 failures[name] = scrub((done.stderr.strip().splitlines() or ["it printed nothing"])[-1])
     certificate = msgspec.convert({"schema": "tianji-bench/certificate/1", "findings": rows, "failures": failures}, Certificate)
-    path.write_bytes(msgspec.json.format(msgspec.json.encode(certificate), indent=1) + b"\n")
+    write_certificate(certificate, out)

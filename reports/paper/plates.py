@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -11,9 +10,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.axis import Axis
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from reports.figures import KINDS, METADATA
 from reports.looks import STYLE
@@ -21,8 +18,6 @@ from reports.tables import escape, latex
 
 COLUMN_IN = 3.35
 """Width of a column of a two-column page."""
-FEW_DECADES = 3
-"""With more, a tick a decade."""
 PAPER = {
     "font.size": 7,
     "axes.titlesize": 7.5,
@@ -70,20 +65,6 @@ def new(height_in: float, panels: int = 1, **more: object) -> tuple[Figure, list
     """A figure of a column's width with panels beside each other."""
     figure, axes = plt.subplots(1, panels, figsize=(COLUMN_IN, height_in), squeeze=False, **more)
     return figure, list(axes[0])
-
-
-plain = FuncFormatter(lambda value, _: f"{value:g}")
-"""Of ticks: 0.1, 10, 1000."""
-
-
-def plain_log(axis: Axis) -> None:
-    """Make an axis logarithmic with plain numbers, as many as are legible; what is drawn must be there."""
-    (axis.axes.set_xscale if axis is axis.axes.xaxis else axis.axes.set_yscale)("log")
-    low, high = axis.get_view_interval()
-    decades = math.log10(high / low)
-    axis.set_major_locator(LogLocator(subs=(1.0,) if decades > FEW_DECADES else (1.0, 2.0, 5.0)))
-    axis.set_major_formatter(plain)
-    axis.set_minor_formatter(NullFormatter())
 
 
 @contextmanager

@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.ticker import NullLocator
 
 from reports.dataset import Dataset
-from reports.looks import DASHED, INK, look
-from reports.paper.plates import Plate, new, plain_log
+from reports.looks import look
+from reports.marks import apart, intervals, level, node_axis, plain_log, size_axis
+from reports.paper.plates import Plate, new
 from reports.scaling.lookup import Scaled, settings
 from reports.scaling.tables import laws, speedups
 from reports.scaling.tables import times as times_to_threshold
 from reports.scaling.text import title
-from reports.transmission.lookup import CEILINGS, Traffic, size_text
+from reports.transmission.lookup import CEILINGS, Traffic
 from reports.transmission.tables import ratio_table
 from suites.crossings import KINDS
 from suites.scaling.comparison import HEADLINE, SELF, copies_of
 from suites.usl import Coefficients
 
 BARS = "Bars are 95 % intervals"
+APART = 0.07
+"""Nodes by which systems stand apart."""
 
 
 def plates(data: Dataset) -> Iterator[Plate]:
@@ -58,31 +60,9 @@ def _mark(
     joined: bool = True,
 ) -> list[dict[str, Any]]:
     """Draw rows with their intervals; what was drawn."""
-    if not rows:
-        return []
-    colour, line, marker = look(label)
-    # One point makes no line, and ceilings have no marks.
-    marker = marker or ("" if joined and len(rows) > 1 else "_")
-    places = np.array([row[x] for row in rows], float) + shift
-    values = [row["value"] * scale for row in rows]
-    axis.plot(places, values, color=colour, linestyle=line if joined else "", marker=marker or None, label=name)
-    for at, row in zip(places, rows, strict=True):
-        if row["ci_low"] is not None:
-            axis.vlines(at, row["ci_low"] * scale, row["ci_high"] * scale, color=colour, linewidth=1.8, alpha=0.5)
+    intervals(axis, label, name, x, rows, scale, shift, joined=joined)
     keys = ("metric", "unit", "value", "ci_low", "ci_high", "n", "censored")
     return [{"system": label, x: row[x], **{key: row[key] for key in keys}} for row in rows]
-
-
-def _shift(labels: Sequence[str], label: str) -> float:
-    """So that no interval hides another."""
-    return 0.07 * (labels.index(label) - (len(labels) - 1) / 2)
-
-
-def _nodes(axis: Axes, scaled: Scaled) -> None:
-    axis.set_xticks(scaled.nodes, [str(n) for n in scaled.nodes])
-    axis.xaxis.set_minor_locator(NullLocator())
-    axis.set_xlim(min(scaled.nodes) - 0.5, scaled.most + 0.5)
-    axis.set_xlabel("nodes")
 
 
 def throughput(scaled: Scaled) -> Plate:
@@ -91,8 +71,10 @@ def throughput(scaled: Scaled) -> Plate:
     drawn: list[dict[str, Any]] = []
     labels = [*scaled.systems, *scaled.copies]
     for label in labels:
-        drawn += _mark(axis, label, scaled.title(label), "nodes", scaled.line(label, HEADLINE), 1e-3, _shift(labels, label))
-    _nodes(axis, scaled)
+        drawn += _mark(
+            axis, label, scaled.title(label), "nodes", scaled.line(label, HEADLINE), 1e-3, apart(labels, label, APART)
+        )
+    node_axis(axis, scaled.nodes)
     axis.set_ylim(bottom=0)
     axis.set_ylabel("unique consumption, 1,000 samples/s")
     figure.legend(loc="outside upper center", ncols=2)
@@ -105,16 +87,16 @@ def efficiency(scaled: Scaled) -> Plate:
     figure, axes = new(2.3, 2, sharey=True)
     drawn: list[dict[str, Any]] = []
     for label in scaled.systems:
-        shift = _shift(scaled.systems, label)
+        shift = apart(scaled.systems, label, APART)
         own = scaled.line(label, "unique_consumption_efficiency_ratio", SELF)
         drawn += _mark(axes[0], label, scaled.title(label), "nodes", own, 100, shift)
         if copies_of(label, scaled.labels):
             of_copies = [row for n in scaled.nodes if (row := scaled.share(label, n))]
             drawn += _mark(axes[1], label, None, "nodes", of_copies, 100, shift)
     for axis, words in zip(axes, ("of its own one node", "of as many copies"), strict=True):
-        axis.axhline(100, color=INK, linewidth=0.7, linestyle=DASHED)
+        level(axis, 100)
         axis.set_title(words, loc="left")
-        _nodes(axis, scaled)
+        node_axis(axis, scaled.nodes)
     axes[0].set_ylim(bottom=0)
     axes[0].set_ylabel("unique consumption, %")
     figure.legend(loc="outside upper center", ncols=2)
@@ -140,7 +122,7 @@ def law(scaled: Scaled, fits: pd.DataFrame) -> Plate:
         axis.plot([], [], color=colour, linestyle=line, marker=marker or "o", label=scaled.title(label))
         lines.append(f"{scaled.title(label)}: sigma {fit['sigma']:.2g}, kappa {fit['kappa']:.2g}")
         drawn += [{"system": label, "nodes": at, "law": value} for at, value in zip(places, values, strict=True)]
-    _nodes(axis, scaled)
+    node_axis(axis, scaled.nodes)
     axis.set_ylim(bottom=0)
     axis.set_ylabel("unique consumption, 1,000 samples/s")
     figure.legend(loc="outside upper center", ncols=2)
@@ -159,7 +141,7 @@ def convergence(scaled: Scaled) -> Plate:
     thresholds = scaled.description["workload"]["thresholds"]
     for axis, kind in zip(axes, KINDS, strict=True):
         for label in scaled.systems:
-            shift = _shift(scaled.systems, label)
+            shift = apart(scaled.systems, label, APART)
             name = scaled.title(label) if axis is axes[0] else None
             rows = _mark(axis, label, name, "nodes", scaled.line(label, "time_to_threshold_s", None, kind), 1.0, shift)
             drawn += [{"kind": kind, **row} for row in rows]
@@ -178,7 +160,7 @@ def convergence(scaled: Scaled) -> Plate:
             ]
         axis.set_title(f"{kind}, {thresholds[kind]:g}", loc="left")
         plain_log(axis.yaxis)
-        _nodes(axis, scaled)
+        node_axis(axis, scaled.nodes)
     axes[0].set_ylabel("seconds to the threshold (log scale)")
     figure.legend(loc="outside upper center", ncols=2)
     caption = (
@@ -186,14 +168,6 @@ def convergence(scaled: Scaled) -> Plate:
         "runs that ended without getting there."
     )
     return Plate(f"{scaled.name}-convergence", figure, caption, pd.DataFrame(drawn), times_to_threshold(scaled))
-
-
-def _sizes(axis: Axes, sizes: Iterable[int]) -> None:
-    sizes = list(sizes)
-    axis.set_xscale("log", base=2)
-    axis.set_xticks(sizes, [size_text(size) for size in sizes], rotation=45 if len(sizes) > 4 else 0)
-    axis.xaxis.set_minor_locator(NullLocator())
-    axis.set_xlabel("size of a message")
 
 
 def goodput(traffic: Traffic) -> Plate:
@@ -206,7 +180,7 @@ def goodput(traffic: Traffic) -> Plate:
         rows = [row for size in traffic.sizes(n) if (row := traffic.find(label, "goodput_bytes_per_s", size, n))]
         drawn += _mark(axis, label, traffic.title(label), "size_bytes", rows, 1e-6)
         counted |= {row["n"] for row in rows}
-    _sizes(axis, traffic.sizes(n))
+    size_axis(axis, traffic.sizes(n))
     plain_log(axis.yaxis)
     axis.set_ylabel("goodput, MB/s (log scale)")
     figure.legend(loc="outside upper center", ncols=2)
@@ -227,8 +201,8 @@ def shares(traffic: Traffic) -> Plate:
         rows = [row for size in traffic.sizes(n) if (row := traffic.find(label, "goodput_ratio", size, n, traffic.ceiling))]
         drawn += _mark(axis, label, traffic.title(label), "size_bytes", rows, 100)
         counted |= {row["n"] for row in rows}
-    axis.axhline(100, color=INK, linewidth=0.7, linestyle=DASHED)
-    _sizes(axis, traffic.sizes(n))
+    level(axis, 100)
+    size_axis(axis, traffic.sizes(n))
     axis.set_ylim(bottom=0)
     axis.set_ylabel(f"% of {traffic.data.titles[f'transmission:{traffic.ceiling}']}")
     figure.legend(loc="outside upper center", ncols=2)

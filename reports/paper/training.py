@@ -14,7 +14,8 @@ from reports import breakdown as breakdowns
 from reports.breakdown import Share
 from reports.dataset import AGAIN, REFERENCE, Dataset
 from reports.looks import DASHED, INK, look
-from reports.paper.plates import Plate, new, plain, plain_log
+from reports.marks import level, plain, plain_log
+from reports.paper.plates import Plate, new
 from reports.tables import KINDS, ratios, thresholds, with_interval
 
 INTERVALS = "Bars are 95 % intervals"
@@ -38,8 +39,8 @@ def plates(data: Dataset) -> Iterator[Plate]:
         yield staleness(data, workload)
 
 
-def _shown(data: Dataset) -> list[str]:
-    return [label for label in data.systems if not label.endswith(AGAIN)]
+def _shown(data: Dataset, workload: str) -> list[str]:
+    return [label for label in data.ran(workload) if not label.endswith(AGAIN)]
 
 
 def curves(data: Dataset, workload: str) -> Plate:
@@ -48,7 +49,7 @@ def curves(data: Dataset, workload: str) -> Plate:
     frame = frame[frame["workload"] == workload]
     figure, (axis,) = new(2.2)
     drawn = []
-    for label in reversed(_shown(data)):
+    for label in reversed(_shown(data, workload)):
         runs = [run for _, run in frame[frame["system"] == label].groupby(["session", "block"])]
         if not runs:
             continue
@@ -65,13 +66,13 @@ def curves(data: Dataset, workload: str) -> Plate:
             )
             drawn.append(run.assign(drawn="thick" if thick else "thin"))
     threshold = data.workloads[workload]["thresholds"]["evaluated"]
-    axis.axhline(threshold, color=INK, linewidth=0.7, linestyle=DASHED)
+    level(axis, threshold)
     axis.set_xlim(left=0.1)
     plain_log(axis.xaxis)
     axis.set_ylim(bottom=0)
     axis.set_xlabel("seconds from the first environment step (log scale)")
     axis.set_ylabel("evaluated return")
-    counts = {label: frame[frame["system"] == label].groupby(["session", "block"]).ngroups for label in _shown(data)}
+    counts = {label: frame[frame["system"] == label].groupby(["session", "block"]).ngroups for label in _shown(data, workload)}
     handles = [
         Line2D([], [], color=look(label).colour, linestyle=look(label).line, label=f"{data.titles[label]} (n = {n})")
         for label, n in counts.items()
@@ -90,7 +91,7 @@ def times(data: Dataset, workload: str) -> Plate:
     """Seconds to the thresholds: the interquartile mean with its interval, and every run; triangles are censored."""
     frame = data.series["crossings"]
     frame = frame[(frame["workload"] == workload) & ~frame["system"].str.endswith(AGAIN)]
-    labels = [label for label in _shown(data) if label in set(frame["system"])]
+    labels = [label for label in _shown(data, workload) if label in set(frame["system"])]
     figure, axes = new(0.75 + 0.28 * len(labels), 2, sharey=True)
     drawn: list[dict[str, Any]] = []
     for axis, kind in zip(axes, KINDS, strict=True):

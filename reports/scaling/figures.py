@@ -10,13 +10,12 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, NullLocator
 
 from reports.dataset import Dataset
-from reports.looks import look
+from reports.looks import DASHED, GREY, INK, look
+from reports.marks import apart, intervals, level, node_axis, plain_log
 from reports.scaling.lookup import Scaled, settings
 from suites.crossings import KINDS
-from suites.scaling.analysis import COPIES
 from suites.scaling.comparison import HEADLINE, SELF, copies_of
 from suites.usl import Coefficients
 
@@ -25,8 +24,6 @@ APART = 0.06
 """Nodes by which systems stand apart, so that no interval hides another."""
 SPREAD = 0.22
 """Nodes over which single runs of a system stand side by side."""
-TICKS = (1, 1.5, 2, 3, 5, 7)
-"""Of each decade of an axis of seconds."""
 VISIBLE = 0.05
 """Share of a link from which on its rate is drawn: below, a line of it would press all others to the ground."""
 
@@ -48,47 +45,8 @@ def figures(data: Dataset) -> dict[str, Figure]:
     return made
 
 
-def _apart(scaled: Scaled, label: str) -> float:
-    """How far to the right of its number of nodes a system stands."""
-    drawn = scaled.systems
-    return APART * (drawn.index(label) - (len(drawn) - 1) / 2) if label in drawn else 0.0
-
-
 def _draw(axis: Axes, scaled: Scaled, label: str, rows: Sequence[dict[str, Any]], scale: float = 1.0) -> None:
-    if not rows:
-        return
-    colour, line, marker = look(label)
-    places = np.array([row["nodes"] for row in rows]) + _apart(scaled, label)
-    values = np.array([row["value"] for row in rows]) * scale
-    axis.plot(
-        places,
-        values,
-        color=colour,
-        linestyle=line,
-        marker=marker or None,
-        markersize=4.5,
-        markeredgecolor="white",
-        markeredgewidth=0.4,
-        label=scaled.title(label),
-        zorder=2 if label.endswith(COPIES) else 3,
-    )
-    bounded = [(at, row) for at, row in zip(places, rows, strict=True) if row["ci_low"] is not None]
-    if bounded:
-        axis.vlines(
-            [at for at, _ in bounded],
-            [row["ci_low"] * scale for _, row in bounded],
-            [row["ci_high"] * scale for _, row in bounded],
-            color=colour,
-            linewidth=2.2,
-            alpha=0.5,
-        )
-
-
-def _node_axis(axis: Axes, scaled: Scaled) -> None:
-    axis.set_xticks(scaled.nodes, [str(n) for n in scaled.nodes])
-    axis.xaxis.set_minor_locator(NullLocator())
-    axis.set_xlim(min(scaled.nodes) - 0.4, scaled.most + 0.4)
-    axis.set_xlabel("nodes")
+    intervals(axis, label, scaled.title(label), "nodes", rows, scale, apart(scaled.systems, label, APART))
 
 
 def _legend(figure: Figure, *axes: Axes) -> None:
@@ -114,14 +72,14 @@ def throughput(scaled: Scaled) -> Figure:
             if speedups:
                 own = {"nodes": 1, "value": 1.0, "ci_low": None, "ci_high": None}
                 _draw(right, scaled, label, [own, *speedups])
-    _node_axis(left, scaled)
+    node_axis(left, scaled.nodes)
     left.set_ylim(bottom=0)
     left.set_ylabel("unique consumption, thousand samples/s")
     left.set_title(f"Throughput (n = {scaled.blocks})", loc="left")
     if single:
         ends = np.array([1, scaled.most])
-        right.plot(ends, ends, color="#111", linewidth=0.8, linestyle=(0, (4, 3)), label="as many times as nodes")
-        _node_axis(right, scaled)
+        right.plot(ends, ends, color=INK, linewidth=0.8, linestyle=DASHED, label="as many times as nodes")
+        node_axis(right, scaled.nodes)
         right.set_ylim(bottom=0)
         right.set_ylabel("times its own on one node")
         right.set_title("Speed-up", loc="left")
@@ -158,8 +116,8 @@ def efficiency(scaled: Scaled) -> Figure:
     for axis, (title, lines) in zip(axes[0], panels, strict=True):
         for label, rows in lines.items():
             _draw(axis, scaled, label, rows, 100)
-        axis.axhline(100, color="#111", linewidth=0.8, linestyle=(0, (4, 3)))
-        _node_axis(axis, scaled)
+        level(axis, 100)
+        node_axis(axis, scaled.nodes)
         axis.set_title(f"{title} (n = {scaled.blocks})" if axis is axes[0][0] else title, loc="left")
     axes[0][0].set_ylim(0, max(112, axes[0][0].get_ylim()[1]))
     axes[0][0].set_ylabel("unique consumption, %")
@@ -178,19 +136,13 @@ def convergence(scaled: Scaled) -> Figure:
             _draw(axis, scaled, label, scaled.line(label, "time_to_threshold_s", None, kind))
             runs = frame[(frame["system"] == label) & (frame["threshold_kind"] == kind)]
             _runs(axis, scaled, label, runs)
-        axis.set_yscale("log")
-        axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-        _node_axis(axis, scaled)
+        plain_log(axis.yaxis)
+        node_axis(axis, scaled.nodes)
         counted = f" (n = {scaled.blocks})" if axis is axes[0] else ""
         axis.set_title(f"{kind.capitalize()} return reaches {thresholds[kind]:g}{counted}", loc="left")
-    low, high = axes[0].get_ylim()
-    ticks = [tick for decade in (0.1, 1, 10, 100, 1000) for tick in decade * np.array(TICKS) if low <= tick <= high]
-    if len(ticks) > 1:
-        axes[0].set_yticks(ticks)
-    axes[0].yaxis.set_minor_locator(NullLocator())
     axes[0].set_ylabel("seconds to the threshold (log scale)")
-    axes[1].plot([], [], marker="^", markerfacecolor="none", color="#57534e", linestyle="", label="not reached until then")
-    axes[1].plot([], [], marker=".", color="#57534e", linestyle="", label="one run")
+    axes[1].plot([], [], marker="^", markerfacecolor="none", color=GREY, linestyle="", label="not reached until then")
+    axes[1].plot([], [], marker=".", color=GREY, linestyle="", label="one run")
     _legend(figure, *axes)
     return figure
 
@@ -200,7 +152,7 @@ def _runs(axis: Axes, scaled: Scaled, label: str, runs: pd.DataFrame) -> None:
     colour = look(label).colour
     by_nodes = runs.groupby("nodes")
     turn = (by_nodes.cumcount() + 0.5) / by_nodes["nodes"].transform("size")
-    places = runs["nodes"] + _apart(scaled, label) + SPREAD * (turn - 0.5)
+    places = runs["nodes"] + apart(scaled.systems, label, APART) + SPREAD * (turn - 0.5)
     reached = runs["seconds"].notna()
     axis.plot(places[reached], runs["seconds"][reached], marker=".", markersize=3, color=colour, alpha=0.55, linestyle="")
     axis.plot(
@@ -230,7 +182,7 @@ def wire(scaled: Scaled) -> Figure:
     for axis, (metric, title) in zip(axes, parts, strict=True):
         for label in scaled.systems:
             _draw(axis, scaled, label, scaled.line(label, metric), scale)
-        _node_axis(axis, scaled)
+        node_axis(axis, scaled.nodes)
         axis.set_title(title, loc="left")
     axes[0].set_ylim(bottom=0)
     axes[0].set_ylabel(f"on the wire, {unit}")
@@ -244,11 +196,11 @@ def _link(axes: Sequence[Axes], rate: float, text: str) -> None:
     """A line at a link's rate, or a word where that is far above everything."""
     top = axes[0].get_ylim()[1]
     if top < VISIBLE * rate:
-        axes[0].annotate(f"{text}, above the figure", (0.02, 0.94), xycoords="axes fraction", fontsize=8, color="#57534e")
+        axes[0].annotate(f"{text}, above the figure", (0.02, 0.94), xycoords="axes fraction", fontsize=8, color=GREY)
         return
     axes[0].set_ylim(top=max(top, rate * 1.1))
     for axis in axes:
-        axis.axhline(rate, color="#111", linewidth=0.8, linestyle=(0, (4, 3)))
+        level(axis, rate)
         corner = (0.02, rate)
         axis.annotate(text, corner, xycoords=("axes fraction", "data"), xytext=(0, 3), textcoords="offset points", fontsize=8)
 
@@ -259,7 +211,7 @@ def busy(scaled: Scaled) -> Figure:
     figure, axis = plt.subplots(figsize=(9.2, 3.6), layout="constrained")
     for label in (*scaled.systems, *scaled.copies):
         _draw(axis, scaled, label, scaled.line(label, "learner_busy_share"), 100)
-    _node_axis(axis, scaled)
+    node_axis(axis, scaled.nodes)
     axis.set_ylim(0, max(100, axis.get_ylim()[1]))
     axis.set_ylabel("updates, % of the measured time")
     axis.set_title(f"Learners, mean where there are several (n = {scaled.blocks})", loc="left")

@@ -59,7 +59,7 @@ def on_most(scaled: Scaled) -> pd.DataFrame:
             line[f"TianJi is as fast, {kind}"] = times_as_fast(scaled, label, n, kind) if label != REFERENCE else "-"
         line["Socket bytes / payload"] = _fine(sent) if sent else "-"
         lines.append(line if not again else line | {"Over its own one node": "-"})
-    return pd.DataFrame(lines)
+    return _filled(lines)
 
 
 def speedups(scaled: Scaled) -> pd.DataFrame:

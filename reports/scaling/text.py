@@ -74,6 +74,9 @@ TABLE_TEXTS = {
 }
 
 
+SHARED = " They share its cores, and one alone has them all: so no speed-up over one node is given."
+
+
 def title(scaled: Scaled) -> str:
     """Of its part of the page."""
     regime = REGIMES.get(scaled.regime.get("id", ""), scaled.regime.get("id", ""))
@@ -104,10 +107,11 @@ def _where(scaled: Scaled) -> str:
         return (
             f"Emulated nodes of one machine: each has a network of its own with an address, {budget} and {rate}, measured "
             "before each run. They show the shape of scaling, not the speed of real machines."
+            f"{SHARED if cores is None else ''}"
         )
     if scaled.setting.testbed == "ray":
         return "Nodes of a Ray cluster, as they are."
-    return "Nodes that are processes of this host alone, without budgets and links of their own."
+    return f"Nodes that are processes of this host alone, without budgets and links of their own.{SHARED}"
 
 
 def _varies(scaled: Scaled) -> str:
@@ -138,14 +142,20 @@ def headlines(data: Dataset) -> list[str]:
 
 
 def _own(scaled: Scaled) -> str | None:
-    speedup = scaled.speedup(REFERENCE, scaled.most)
+    speedup, share = scaled.speedup(REFERENCE, scaled.most), scaled.share(REFERENCE, scaled.most)
     if speedup is None:
-        return None
-    share = scaled.share(REFERENCE, scaled.most)
+        return None if share is None else _of_copies(scaled, share)
     ceiling = f", {with_interval(share)} of {scaled.most} copies that do not communicate" if share else ""
     return (
         f"On {scaled.most} nodes {scaled.title(REFERENCE)} trains on {with_interval(speedup, 'x')} as many different samples a "
         f"second as on one{ceiling} ({_counted(speedup)})."
+    )
+
+
+def _of_copies(scaled: Scaled, share: dict[str, Any]) -> str:
+    return (
+        f"On {scaled.most} nodes {scaled.title(REFERENCE)} trains on {with_interval(share, 'x')} as many different samples a "
+        f"second as {scaled.most} copies that do not communicate ({_counted(share)})."
     )
 
 
@@ -166,7 +176,7 @@ def against_others(scaled: Scaled) -> list[str]:
         lines.append(published)
     for label in scaled.systems:
         ratio = scaled.over("unique_consumption_ratio", label, most)
-        if label not in (REFERENCE, PEER) and ratio:
+        if ratio and not (published and label == PEER):
             lines.append(
                 f"On {most} nodes {scaled.title(REFERENCE)}'s throughput is {with_interval(ratio, 'x')} that of "
                 f"{scaled.title(label)} ({_counted(ratio)})."

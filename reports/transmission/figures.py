@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import matplotlib.pyplot as plt
-import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullLocator
 
 from reports.dataset import Dataset
-from reports.looks import look
+from reports.looks import INK, look
+from reports.marks import intervals, level, plain_log, size_axis
 from reports.transmission.lookup import CEILINGS, Traffic, seconds_text, size_text
 
 
@@ -33,34 +32,9 @@ def figures(data: Dataset) -> dict[str, Figure]:
     return made
 
 
-def _line(axis: Axes, label: str, title: str, rows: Sequence[dict[str, Any]], x: str, scale: float) -> None:
-    colour, line, marker = look(label)
-    places = [row[x] for row in rows]
-    values = np.array([row["value"] for row in rows]) * scale
-    axis.plot(places, values, color=colour, linestyle=line, marker=marker or None, markersize=4, label=title)
-    bounded = [row for row in rows if row["ci_low"] is not None]
-    if bounded:
-        axis.vlines(
-            [row[x] for row in bounded],
-            [row["ci_low"] * scale for row in bounded],
-            [row["ci_high"] * scale for row in bounded],
-            color=colour,
-            linewidth=2.5,
-            alpha=0.35,
-        )
-
-
-def _size_axis(axis: Axes, sizes: Sequence[int]) -> None:
-    axis.set_xscale("log", base=2)
-    axis.set_xticks(sizes, [size_text(size) for size in sizes], rotation=30 if len(sizes) > 6 else 0)
-    axis.xaxis.set_minor_locator(NullLocator())
-    axis.set_xlabel("size of a message")
-
-
 def _goodput_axis(axis: Axes) -> None:
-    axis.set_yscale("log")
-    axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axis.set_ylabel("goodput, MB/s")
+    plain_log(axis.yaxis)
+    axis.set_ylabel("goodput, MB/s (log scale)")
 
 
 def goodput_by_size(traffic: Traffic) -> Figure:
@@ -71,9 +45,8 @@ def goodput_by_size(traffic: Traffic) -> Figure:
     sizes = traffic.sizes(n)
     for label in reversed(traffic.shown):
         rows = [row for size in sizes if (row := traffic.find(label, "goodput_bytes_per_s", size, n))]
-        if rows:
-            _line(axis, label, traffic.title(label), rows, "size_bytes", 1e-6)
-    _size_axis(axis, sizes)
+        intervals(axis, label, traffic.title(label), "size_bytes", rows, 1e-6)
+    size_axis(axis, sizes)
     _goodput_axis(axis)
     axis.set_title(f"{traffic.description['title']}: {n} explorer{'s' * (n > 1)}", loc="left")
     figure.legend(*_legend(axis), loc="outside right center")
@@ -93,8 +66,7 @@ def goodput_by_explorers(traffic: Traffic) -> Figure:
     for axis, size in zip(axes[0], common, strict=True):
         for label in reversed(traffic.shown):
             rows = [row for n in traffic.explorers if (row := traffic.find(label, "goodput_bytes_per_s", size, n))]
-            if rows:
-                _line(axis, label, traffic.title(label), rows, "explorers", 1e-6)
+            intervals(axis, label, traffic.title(label), "explorers", rows, 1e-6)
         axis.set_xscale("log", base=2)
         axis.set_xticks(traffic.explorers, [str(n) for n in traffic.explorers])
         axis.xaxis.set_minor_locator(NullLocator())
@@ -152,8 +124,8 @@ def shares(traffic: Traffic) -> Figure:
                 at, row["value"] * 100, width * 0.94, color=colour, label=name, hatch=hatch, edgecolor="white", linewidth=0
             )
             if row["ci_low"] is not None:
-                axis.vlines(at, row["ci_low"] * 100, row["ci_high"] * 100, color="#111", linewidth=0.9)
-    axis.axhline(100, color="#111", linewidth=0.8, linestyle=(0, (4, 3)))
+                axis.vlines(at, row["ci_low"] * 100, row["ci_high"] * 100, color=INK, linewidth=0.9)
+    level(axis, 100)
     axis.set_xticks(range(len(sizes)), [size_text(size) for size in sizes])
     axis.set_xlabel("size of a message")
     axis.set_ylabel(f"% of {traffic.data.titles[f'transmission:{traffic.ceiling}']}")

@@ -108,6 +108,16 @@ class Run:
         return self.bundle.manifest.nodes
 
     @property
+    def cores_shared(self) -> bool:
+        """Whether nodes have the machine's cores together, so that one alone has more than one of many.
+
+        Real nodes have their own, and emulated ones with a budget behave as if they had.
+        """
+        manifest = self.bundle.manifest
+        budget = manifest.configuration.get("regime", {}).get("cores")
+        return manifest.testbed == "local" or (manifest.testbed == "netns" and budget is None)
+
+    @property
     def block(self) -> Block:
         """Which runs it may be paired with, on whatever number of nodes."""
         return self.bundle.manifest.session, self.bundle.manifest.block

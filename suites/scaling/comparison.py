@@ -116,7 +116,7 @@ def fitted(label: str) -> bool:
 
 
 def fit_laws(runs: Iterable[Run]) -> Laws:
-    """The law of every system in every setting, by unique consumption.
+    """The law of every system in every setting whose nodes have cores of their own, by unique consumption.
 
     Raises
     ------
@@ -124,7 +124,7 @@ def fit_laws(runs: Iterable[Run]) -> Laws:
         when one workload was run in two regimes.
     """
     found: Laws = {}
-    for setting, of_setting in by_setting(runs).items():
+    for setting, of_setting in by_setting(run for run in runs if not run.cores_shared).items():
         for label in sorted({run.label for run in of_setting if fitted(run.label)}):
             own = [(run, value) for run in of_setting if run.label == label and (value := run.metrics[HEADLINE])]
             blocks = sorted({run.block for run, _ in own})
@@ -166,7 +166,7 @@ def _ratio(ours: dict[Block, Run], theirs: dict[Block, Run], metric: str) -> tup
 
 
 def _against_one_node(here: Here, table: Table, label: str, nodes: int) -> list[Row]:
-    if (label, 1) not in table or nodes == 1:
+    if (label, 1) not in table or nodes == 1 or _cores_shared(table[label, nodes]):
         return []
     rows = []
     for name, metric in RATIOS.items():
@@ -206,7 +206,7 @@ def _against(here: Here, table: Table, first: str, second: str, nodes: int) -> l
     one_ours, one_theirs = table.get((first, 1), {}), table.get((second, 1), {})
     everywhere = sorted(ours.keys() & theirs.keys() & one_ours.keys() & one_theirs.keys())
     speedups = ((_quotient(ours[block], one_ours[block]), _quotient(theirs[block], one_theirs[block])) for block in everywhere)
-    if nodes > 1 and (found := _paired(speedups)) is not None:
+    if nodes > 1 and not _cores_shared(ours) and (found := _paired(speedups)) is not None:
         rows.append(here("speedup_ratio", "ratio", found[0], baseline=second, censored=found[1]))
     ours = {block: run for block, run in ours.items() if run.learning is not None}
     theirs = {block: run for block, run in theirs.items() if run.learning is not None}
@@ -217,6 +217,11 @@ def _against(here: Here, table: Table, first: str, second: str, nodes: int) -> l
         for name, bound, left_out in time_bounds(ours, theirs, kind):
             rows.append(here(f"time_to_threshold_ratio_{name}", "ratio", bound, censored=left_out, **more))
     return rows
+
+
+def _cores_shared(runs: dict[Block, Run]) -> bool:
+    """Of runs of one setting, which are alike in that: what many nodes do over what one does says nothing then."""
+    return any(run.cores_shared for run in runs.values())
 
 
 def _quotient(run: Run, one: Run) -> float | None:

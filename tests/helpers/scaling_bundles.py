@@ -187,7 +187,8 @@ def write(folder: Path, system: str, nodes: int, block: int, setting: Setting, l
     name = f"{setting.workload}.{setting.scaling}.nodes{nodes}.b{block}.{system}{'-again' * replica}"
     directory = folder / name
     directory.mkdir(parents=True)
-    grown = nodes if setting.scaling == "weak" else 1
+    # A copy is told what one node is.
+    grown = nodes if setting.scaling == "weak" and not system.endswith("-copies") else 1
     workload = {
         "title": setting.title,
         "env": "CartPole-v1",
@@ -259,7 +260,7 @@ LINK = dataclasses.replace(
     Setting(),
     workload="pong-impala-nodes",
     title="Images, IMPALA, so many environments a node",
-    regime={"id": "link-bound", "cores": CORES, "link_bits_per_s": 10**9},
+    regime={"id": "link-bound", "cores": None, "link_bits_per_s": 10**9},
     trains=False,
     payload_factor=700.0,
 )

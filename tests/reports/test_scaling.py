@@ -94,7 +94,7 @@ def test_the_page_says_what_nodes_are_and_what_stands_outside_their_budgets(repo
         "Emulated nodes of one machine",
         "a budget of 0.2 of a core",
         "a link of 1,000 Mbit/s",
-        "Environments by number of nodes: 8 on 1, 16 on 2",
+        "Environments by number of nodes: 8 on 1, 16 on 2, 32 on 4, 48 on 6, 64 on 8.",
         "these differ between numbers of nodes, and no others: environments.",
         "0.320 [0.320, 0.320] cores with RLlib",
         "can be read in two ways",

@@ -96,6 +96,25 @@ def test_a_bundle_does_not_say_whose_machine_it_was(tmp_path, monkeypatch):
     assert bundle.read(path).manifest.error == 'File ".../x.py" on (host) by (user) at 3/4 of a/b'
 
 
+def test_certificates_of_sessions_that_come_to_lie_side_by_side_are_one(tmp_path):
+    def certificate(folder, workload, error, failures):
+        (tmp_path / folder).mkdir()
+        finding = bundle.Finding(workload, "sync", "gradient", error, 1.0, True)
+        bundle.write_certificate(bundle.Certificate("tianji-bench/certificate/1", [finding], failures), tmp_path / folder)
+        return tmp_path / folder
+
+    first = certificate("a", "one", 1e-7, {"sb3": "it is not installed"})
+    second, third = certificate("b", "two", 2e-7, {}), certificate("c", "one", 3e-7, {})
+    kept = tmp_path / "kept"
+    bundle.add_certificates([first], kept)
+    bundle.add_certificates([second, third], kept)
+    (whole,) = bundle.certificates([kept])
+    assert {(f.workload, f.error) for f in whole.findings} == {("one", 3e-7), ("two", 2e-7)}
+    assert whole.failures == {"sb3": "it is not installed"}
+    bundle.add_certificates([tmp_path / "nothing"], tmp_path / "none")
+    assert not (tmp_path / "none").exists()
+
+
 def test_a_derived_bundle_has_the_same_events_and_its_parents_digest(tmp_path):
     parent = bundle.read(make(tmp_path))
     (parent.path / "snapshots").mkdir()

@@ -292,6 +292,22 @@ def test_blocks_without_a_partner_are_left_out(tmp_path):
     assert find(rows, "tianji", "unique_consumption_ratio", baseline="xingtian")["n"] == 2
 
 
+@pytest.mark.parametrize(
+    ("testbed", "cores", "own"), [("netns", 0.2, True), ("netns", None, False), ("local", 0.2, False), ("ray", None, True)]
+)
+def test_only_nodes_with_cores_of_their_own_have_a_speed_up_and_a_law(tmp_path, testbed, cores, own):
+    setting = Setting(testbed=testbed, regime={"id": "cpu-bound", "cores": cores, "link_bits_per_s": None}, trains=False)
+    made.session(tmp_path, setting, systems=("tianji", "xingtian", "tianji-copies"), counts=(1, 2, 4, 6, 8), blocks=1)
+    runs = read(tmp_path)
+    rows = summarise(runs)
+    over_one = {r["metric"] for r in rows if r["baseline"] == comparison.SELF or r["metric"].startswith(("speedup", "usl"))}
+    assert bool(over_one) is own
+    assert bool(comparison.fit_laws(runs)) is own
+    # What is measured on as many nodes is comparable all the same.
+    assert find(rows, "tianji", "copies_share_ratio", baseline="tianji-copies")["n"] == 1
+    assert find(rows, "tianji", "unique_consumption_ratio", baseline="xingtian")["n"] == 1
+
+
 def test_weak_and_strong_scaling_and_testbeds_are_never_mixed(tmp_path):
     for place, setting in enumerate((Setting(), Setting(scaling="strong"), Setting(testbed="local"))):
         made.session(tmp_path / str(place), setting, systems=("tianji",), counts=(1,), blocks=1)

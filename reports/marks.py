@@ -1,0 +1,110 @@
+"""Marks and axes that the figures of a page and the plates of a paper have in common."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
+
+from reports.looks import DASHED, INK, look
+from reports.transmission.lookup import size_text
+
+TICKS = ((3.0, (1.0,)), (0.8, (1.0, 2.0, 5.0)), (0.0, (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)))
+"""Of each decade of a logarithmic axis, by how many decades it has at least."""
+NAMES_AT_MOST = 6
+"""Sizes that stand beside each other below an axis; more lean."""
+
+plain = FuncFormatter(lambda value, _: f"{value:g}")
+"""Of ticks: 0.1, 10, 1000."""
+
+
+def intervals(
+    axis: Axes,
+    label: str,
+    name: str | None,
+    x: str,
+    rows: Sequence[dict[str, Any]],
+    scale: float = 1.0,
+    shift: float = 0.0,
+    *,
+    joined: bool = True,
+) -> None:
+    """Draw a system's rows against what they have in `x`, each with its interval where it has one.
+
+    Parameters
+    ----------
+    label, name
+        the system, which says how it looks, and what a legend calls it.
+    scale
+        what values are multiplied with, for the axis's unit.
+    shift
+        by how much they stand to the right of their place, so that no interval hides another.
+    joined
+        with a line from one to the next.
+    """
+    if not rows:
+        return
+    colour, line, marker = look(label)
+    # One point makes no line, and ceilings have no marks.
+    marker = marker or ("" if joined and len(rows) > 1 else "_")
+    places = np.array([row[x] for row in rows], float) + shift
+    values = [row["value"] * scale for row in rows]
+    axis.plot(
+        places,
+        values,
+        color=colour,
+        linestyle=line if joined else "",
+        marker=marker or None,
+        # A white edge would leave nothing of marks that are lines.
+        markeredgecolor=colour if marker in ("x", "_") else "white",
+        markeredgewidth=None if marker in ("x", "_") else 0.4,
+        label=name,
+        zorder=3 if marker else 2,
+    )
+    for at, row in zip(places, rows, strict=True):
+        if row["ci_low"] is not None:
+            width = 1.6 * plt.rcParams["lines.linewidth"]
+            axis.vlines(at, row["ci_low"] * scale, row["ci_high"] * scale, color=colour, linewidth=width, alpha=0.5)
+
+
+def apart(labels: Sequence[str], label: str, by: float) -> float:
+    """How far to the right of their place a system's marks stand, when all stand around it."""
+    return by * (labels.index(label) - (len(labels) - 1) / 2) if label in labels else 0.0
+
+
+def level(axis: Axes, value: float) -> None:
+    """A dashed line across: a threshold, a ceiling, as much as can be."""
+    axis.axhline(value, color=INK, linewidth=0.8, linestyle=DASHED)
+
+
+def plain_log(axis: Axis) -> None:
+    """Make an axis logarithmic with plain numbers, as many as are legible; what is drawn must be there."""
+    (axis.axes.set_xscale if axis is axis.axes.xaxis else axis.axes.set_yscale)("log")
+    low, high = axis.get_view_interval()
+    decades = math.log10(high / low)
+    axis.set_major_locator(LogLocator(subs=next(subs for least, subs in TICKS if decades > least)))
+    axis.set_major_formatter(plain)
+    axis.set_minor_formatter(NullFormatter())
+
+
+def node_axis(axis: Axes, nodes: Sequence[int]) -> None:
+    """Numbers of nodes, each named."""
+    axis.set_xticks(nodes, [str(n) for n in nodes])
+    axis.xaxis.set_minor_locator(NullLocator())
+    axis.set_xlim(min(nodes) - 0.5, max(nodes) + 0.5)
+    axis.set_xlabel("nodes")
+
+
+def size_axis(axis: Axes, sizes: Iterable[int]) -> None:
+    """Sizes of messages, each named."""
+    sizes = list(sizes)
+    axis.set_xscale("log", base=2)
+    axis.set_xticks(sizes, [size_text(size) for size in sizes], rotation=45 if len(sizes) > NAMES_AT_MOST else 0)
+    axis.xaxis.set_minor_locator(NullLocator())
+    axis.set_xlabel("size of a message")
