@@ -10,13 +10,15 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
+from matplotlib.ticker import FuncFormatter, Locator, NullFormatter, NullLocator
 
 from reports.looks import DASHED, INK, look
 from reports.transmission.lookup import size_text
 
-TICKS = ((3.0, (1.0,)), (0.8, (1.0, 2.0, 5.0)), (0.0, (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)))
-"""Of each decade of a logarithmic axis, by how many decades it has at least."""
+STEPS = ((1.0, 1.5, 2.0, 3.0, 5.0, 7.0), (1.0, 2.0, 5.0), (1.0,))
+"""Of each decade of a logarithmic axis, where ticks may stand: the first that leave room for what is written."""
+TICKS_AT_MOST = 7
+"""Of such an axis, however long it is."""
 NAMES_AT_MOST = 6
 """Sizes that stand beside each other below an axis; more lean."""
 
@@ -83,12 +85,32 @@ def level(axis: Axes, value: float) -> None:
     axis.axhline(value, color=INK, linewidth=0.8, linestyle=DASHED)
 
 
+class FewTicks(Locator):
+    """As many ticks of a logarithmic axis as are legible where it is drawn, whose length is known no sooner."""
+
+    def __init__(self, drawn: Axis) -> None:
+        self._drawn = drawn
+
+    def __call__(self) -> list[float]:
+        return self.tick_values(*self._drawn.get_view_interval())
+
+    def tick_values(self, vmin: float, vmax: float) -> list[float]:
+        """Those between two positive numbers."""
+        low, high = sorted((vmin, vmax))
+        decades = 10.0 ** np.arange(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+        # Numbers of one place are narrower than what matplotlib reckons with.
+        room = min(TICKS_AT_MOST, self._drawn.get_tick_space() + 1)
+        for steps in STEPS:
+            there = [float(tick) for tick in np.outer(decades, steps).ravel() if low <= tick <= high]
+            if len(there) <= room:
+                return there
+        return there[:: math.ceil(len(there) / room)]
+
+
 def plain_log(axis: Axis) -> None:
-    """Make an axis logarithmic with plain numbers, as many as are legible; what is drawn must be there."""
+    """Make an axis logarithmic with plain numbers, as many as are legible."""
     (axis.axes.set_xscale if axis is axis.axes.xaxis else axis.axes.set_yscale)("log")
-    low, high = axis.get_view_interval()
-    decades = math.log10(high / low)
-    axis.set_major_locator(LogLocator(subs=next(subs for least, subs in TICKS if decades > least)))
+    axis.set_major_locator(FewTicks(axis))
     axis.set_major_formatter(plain)
     axis.set_minor_formatter(NullFormatter())
 

@@ -20,12 +20,17 @@ from reports.scaling.text import title
 from reports.transmission.lookup import CEILINGS, Traffic
 from reports.transmission.tables import ratio_table
 from suites.crossings import KINDS
-from suites.scaling.comparison import HEADLINE, SELF, copies_of
+from suites.scaling.comparison import HEADLINE
 from suites.usl import Coefficients
 
 BARS = "Bars are 95 % intervals"
 APART = 0.07
 """Nodes by which systems stand apart."""
+IDEALS = {
+    "one node": ("its own one node", "speed-up over the number of nodes"),
+    "copies": ("as many copies", "throughput over that of as many copies that do not communicate"),
+}
+"""What efficiency is a share of, in a panel's title and in a caption."""
 
 
 def plates(data: Dataset) -> Iterator[Plate]:
@@ -33,7 +38,7 @@ def plates(data: Dataset) -> Iterator[Plate]:
     for setting in settings(data):
         scaled = Scaled(data, setting)
         yield throughput(scaled)
-        if any(scaled.speedup(label, n) for label in scaled.systems for n in scaled.nodes):
+        if scaled.efficiencies:
             yield efficiency(scaled)
         fits = scaled.points("scaling-laws")
         if fits["sigma"].notna().any():
@@ -83,27 +88,23 @@ def throughput(scaled: Scaled) -> Plate:
 
 
 def efficiency(scaled: Scaled) -> Plate:
-    """Speed-up over nodes, and share of as many copies."""
-    figure, axes = new(2.3, 2, sharey=True)
+    """Speed-up over nodes, and share of as many copies, where either was measured."""
+    panels = scaled.efficiencies
+    figure, axes = new(2.3, len(panels), sharey=True)
     drawn: list[dict[str, Any]] = []
-    for label in scaled.systems:
-        shift = apart(scaled.systems, label, APART)
-        own = scaled.line(label, "unique_consumption_efficiency_ratio", SELF)
-        drawn += _mark(axes[0], label, scaled.title(label), "nodes", own, 100, shift)
-        if copies_of(label, scaled.labels):
-            of_copies = [row for n in scaled.nodes if (row := scaled.share(label, n))]
-            drawn += _mark(axes[1], label, None, "nodes", of_copies, 100, shift)
-    for axis, words in zip(axes, ("of its own one node", "of as many copies"), strict=True):
+    for axis, (ideal, lines) in zip(axes, panels.items(), strict=True):
+        for label, rows in lines.items():
+            named = any(row["system"] == label for row in drawn)
+            name = None if named else scaled.title(label)
+            drawn += _mark(axis, label, name, "nodes", rows, 100, apart(scaled.systems, label, APART))
         level(axis, 100)
-        axis.set_title(words, loc="left")
+        axis.set_title(f"of {IDEALS[ideal][0]}", loc="left")
         node_axis(axis, scaled.nodes)
     axes[0].set_ylim(bottom=0)
     axes[0].set_ylabel("unique consumption, %")
     figure.legend(loc="outside upper center", ncols=2)
-    caption = (
-        f"{title(scaled)}: efficiency ({scaled.blocks}). Left: speed-up over the number of nodes. Right: throughput over "
-        f"that of as many copies that do not communicate. {BARS}, ratios within blocks."
-    )
+    meant = "; ".join(f"of {words}: {meaning}" for words, meaning in (IDEALS[ideal] for ideal in panels))
+    caption = f"{title(scaled)}: efficiency ({scaled.blocks}), {meant}. {BARS}, ratios within blocks."
     return Plate(f"{scaled.name}-efficiency", figure, caption, pd.DataFrame(drawn))
 
 

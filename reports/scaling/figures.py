@@ -16,7 +16,7 @@ from reports.looks import DASHED, GREY, INK, look
 from reports.marks import apart, intervals, level, node_axis, plain_log
 from reports.scaling.lookup import Scaled, settings
 from suites.crossings import KINDS
-from suites.scaling.comparison import HEADLINE, SELF, copies_of
+from suites.scaling.comparison import HEADLINE, SELF
 from suites.usl import Coefficients
 
 MEGA = 1e6
@@ -24,6 +24,7 @@ APART = 0.06
 """Nodes by which systems stand apart, so that no interval hides another."""
 SPREAD = 0.22
 """Nodes over which single runs of a system stand side by side."""
+IDEALS = {"one node": "Of its own on one node, times nodes", "copies": "Of as many copies that do not communicate"}
 VISIBLE = 0.05
 """Share of a link from which on its rate is drawn: below, a line of it would press all others to the ground."""
 
@@ -34,7 +35,7 @@ def figures(data: Dataset) -> dict[str, Figure]:
     for setting in settings(data):
         scaled = Scaled(data, setting)
         made[f"{scaled.name}-throughput"] = throughput(scaled)
-        if any(scaled.speedup(label, n) or scaled.share(label, n) for label in scaled.systems for n in scaled.nodes):
+        if scaled.efficiencies:
             made[f"{scaled.name}-efficiency"] = efficiency(scaled)
         if scaled.trained:
             made[f"{scaled.name}-convergence"] = convergence(scaled)
@@ -103,22 +104,15 @@ def _law(axis: Axes, scaled: Scaled, label: str) -> None:
 
 def efficiency(scaled: Scaled) -> Figure:
     """Speed-up over the number of nodes, and throughput over that of as many copies, where either was measured."""
-    shares = {
-        label: [row for n in scaled.nodes if (row := scaled.share(label, n))]
-        for label in scaled.systems
-        if copies_of(label, scaled.labels)
-    }
-    own = {label: scaled.line(label, "unique_consumption_efficiency_ratio", SELF) for label in scaled.systems}
-    panels = [("Of its own on one node, times nodes", own), ("Of as many copies that do not communicate", shares)]
-    panels = [(title, lines) for title, lines in panels if any(lines.values())]
+    panels = scaled.efficiencies
     figure: Figure
     figure, axes = plt.subplots(1, len(panels), figsize=(9.2, 3.8), sharey=True, layout="constrained", squeeze=False)
-    for axis, (title, lines) in zip(axes[0], panels, strict=True):
+    for axis, (ideal, lines) in zip(axes[0], panels.items(), strict=True):
         for label, rows in lines.items():
             _draw(axis, scaled, label, rows, 100)
         level(axis, 100)
         node_axis(axis, scaled.nodes)
-        axis.set_title(f"{title} (n = {scaled.blocks})" if axis is axes[0][0] else title, loc="left")
+        axis.set_title(f"{IDEALS[ideal]} (n = {scaled.blocks})" if axis is axes[0][0] else IDEALS[ideal], loc="left")
     axes[0][0].set_ylim(0, max(112, axes[0][0].get_ylim()[1]))
     axes[0][0].set_ylabel("unique consumption, %")
     _legend(figure, *axes[0])

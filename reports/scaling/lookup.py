@@ -79,6 +79,14 @@ class Scaled:
         copies = copies_of(system, self.labels)
         return None if copies is None else self.find(system, "copies_share_ratio", nodes, copies)
 
+    @property
+    def efficiencies(self) -> dict[str, dict[str, list[dict[str, Any]]]]:
+        """Rows by system of what is left of either ideal that was measured: of its own on `one node` times nodes, and of as
+        many `copies` that do not communicate."""
+        own = {label: self.line(label, "unique_consumption_efficiency_ratio", SELF) for label in self.systems}
+        shares = {label: [row for n in self.nodes if (row := self.share(label, n))] for label in self.systems}
+        return {ideal: lines for ideal, lines in (("one node", own), ("copies", shares)) if any(lines.values())}
+
     def over(self, metric: str, baseline: str, nodes: int, kind: str | None = None) -> dict[str, Any] | None:
         """TianJi's ratio to another system."""
         return self.find(REFERENCE, metric, nodes, baseline, kind)
