@@ -173,8 +173,13 @@ def _ratios(workload: str, first: str, second: str, runs: list[Run]) -> list[Row
         paired("steps_to_threshold_ratio", partial(_steps, kind), kind)
         for name, estimate, left_out in time_bounds(ours, theirs, kind):
             add(f"time_to_threshold_ratio_{name}", estimate, kind, left_out)
-    paired("production_ratio", lambda run: 1 / run.production_steps_per_s, None)
+    paired("production_ratio", _seconds_a_step, None)
     return rows
+
+
+def _seconds_a_step(run: Run) -> float | None:
+    """None of a run that stood still, whose rate is nothing or not known."""
+    return 1 / run.production_steps_per_s if run.production_steps_per_s > 0 else None
 
 
 def _steps(kind: str, run: Run) -> float | None:

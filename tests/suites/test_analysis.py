@@ -1,5 +1,6 @@
 """Ratios and bounds from bundles that are made up event by event."""
 
+import dataclasses
 from pathlib import Path
 
 import pytest
@@ -74,6 +75,16 @@ def test_ratios_are_formed_within_blocks():
     row = find(summarise(runs, [("a", "b")]), metric="time_to_threshold_ratio", threshold_kind="evaluated")
     assert (row["system"], row["baseline"], row["n"], row["censored"]) == ("a", "b", 2, 0)
     assert row["value"] == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize("rate", [0.0, float("nan")])
+def test_a_run_that_stood_still_is_left_out_of_ratios_of_throughput(rate):
+    still, moving = make("a", 0, 1), make("a", 1, 1)
+    runs = [dataclasses.replace(still, production_steps_per_s=rate), moving]
+    runs += [make("b", 0, 1), make("b", 1, 1)]
+    row = find(summarise(runs, [("a", "b")]), metric="production_ratio", system="a")
+    assert (row["n"], row["censored"]) == (1, 1)
+    assert row["value"] == pytest.approx(moving.production_steps_per_s / runs[-1].production_steps_per_s)
 
 
 def test_where_one_side_never_gets_there_the_ratio_is_a_bound():
