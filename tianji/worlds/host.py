@@ -105,7 +105,10 @@ class Host:
     def heeded(self) -> list[Endpoint] | None:
         """Those of its ends that matter while the role idles; None: all of them."""
         port = self.role.next_model()
-        return None if port is None or self.models is None else [self.models.inlets[port]]
+        if port is None or self.models is None:
+            return None
+        # Whoever reads a model asks for it at its outlet, maybe after it was published: unheard, it would wait for ever.
+        return [self.models.inlets[port], *self.models.outlets.values()]
 
     @property
     def ended(self) -> bool:

@@ -89,10 +89,6 @@ def perform(assignment: Assignment) -> bool:
     return True
 
 
-UNHEEDED_S = 0.1
-"""For how long ends may ring unheard that a role does not heed."""
-
-
 def run(assignment: Assignment, network: Network, control: Control) -> None:
     """Assemble the role, wait for the start and serve until it ends."""
     spec, topology = assignment.spec, assignment.topology
@@ -161,9 +157,7 @@ def serve(host: Host, control: Control) -> None:
             before = clock()
             heeded = host.heeded
             waiter.heed(None if heeded is None else [control, *heeded])
-            # What is not heeded is looked at now and then all the same: a reader that comes late asks at such an end, and would
-            # wait for ever for what was published before.
-            rang = waiter.wait(None if heeded is None else UNHEEDED_S) or None
+            rang = waiter.wait()
             if begun:
                 waited[cause] += clock() - before
 

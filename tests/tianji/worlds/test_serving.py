@@ -1,4 +1,4 @@
-"""A process that serves its role heeds some of its ends; what it does not heed is not lost."""
+"""A process that serves its role heeds some of its ends: nobody may wait for ever at one of the others."""
 
 import os
 import threading
