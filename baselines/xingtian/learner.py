@@ -39,6 +39,8 @@ class Learner:
         # Off policy without a replay, weights go to those whose fragments were trained on; else to everybody.
         self._to_contributors = not (a.config.on_policy or self._algorithm.reuses)
         self._pending: list[ChunkHeader] = []
+        self._freed: list[SlotRef] = []
+        """Slots whose content is needed no longer, and of which explorers have not been told yet."""
         self._version = self._steps = self._rows = 0
         """Optimizer steps, samples taken in, and rows trained on: a sample that is trained on again counts again."""
         self._snapshot_version = -1
@@ -58,7 +60,7 @@ class Learner:
             mail.finish(lambda: self.account.report(a.name, self._counters(), self._staleness.histograms()))
 
     def _train(self, mail: Mail) -> None:
-        self._publish(mail, [])
+        self._publish(mail)
         self._snapshot(mail)
         config = self.assignment.config
         done = False
@@ -72,7 +74,7 @@ class Learner:
             self._rows += round(config.reuse * config.round_steps) if optimizer_steps else 0
             done = self._steps + samples > config.stop_steps
             if not done:  # Otherwise this would start fragments that nobody trains on.
-                self._publish(mail, [chunk.slot for chunk in chunks], weights=optimizer_steps > 0)
+                self._publish(mail, weights=optimizer_steps > 0)
             if done or before // config.snapshot_every_steps != self._steps // config.snapshot_every_steps:
                 self._snapshot(mail)
             mail.tell_progress(self.assignment.name, self._counters)
@@ -83,11 +85,14 @@ class Learner:
     def _round(self, mail: Mail) -> list[ChunkHeader] | None:
         """As many fragments as there are explorers; None when there will be no more.
 
-        On policy these are one of each: nobody begins another before weights have come from this round.
+        On policy these are one of each: nobody begins another before weights have come from this round. What a replay has
+        copied holds no explorer up: before this waits, slots are given back.
         """
         count = self.assignment.config.actors
         while len(self._pending) < count:
-            item = mail.take("barrier" if self._pending else "samples")
+            if (item := mail.glance()) is None:
+                self._give_back(mail)
+                item = mail.take("barrier" if self._pending else "samples")
             if isinstance(item, Stop):
                 return None
             self._take_in(item)
@@ -102,30 +107,43 @@ class Learner:
         self._sequences.see(chunk.producer, chunk.sequence)
         self._staleness.admit(self._version, chunk.version, chunk.count)
         self._pending.append(chunk)
+        if self._algorithm.reuses:
+            start = self._clock()
+            self._algorithm.insert([Experience(self._body(chunk.slot), chunk.producer, chunk.sequence)])
+            self._freed.append(chunk.slot)
+            self.account.busy_ns["update"] += self._clock() - start
 
     def _update(self, chunks: list[ChunkHeader]) -> int:
         """Train on one round; the optimizer steps done."""
         start, algorithm = self._clock(), self._algorithm
         for chunk in chunks:
             self._staleness.use(self._version, chunk.version)
-        views = [self._body(chunk.slot) for chunk in chunks]
-        if isinstance(algorithm, ppo.PPO):
-            done = algorithm.train(ppo.collate(views, self.assignment.describe), self._steps)
-        elif algorithm.reuses:
-            algorithm.insert([Experience(v, c.producer, c.sequence) for v, c in zip(views, chunks, strict=True)])
+        if algorithm.reuses:
             done = algorithm.train(self._steps + sum(chunk.count for chunk in chunks))
         else:
-            done = algorithm.update(views, self._steps)
+            views = [self._body(chunk.slot) for chunk in chunks]
+            if isinstance(algorithm, ppo.PPO):
+                done = algorithm.train(ppo.collate(views, self.assignment.describe), self._steps)
+            else:
+                done = algorithm.update(views, self._steps)
+            self._freed += [chunk.slot for chunk in chunks]
         self.account.busy_ns["update"] += self._clock() - start
         return done
 
-    def _publish(self, mail: Mail, slots: list[SlotRef], *, weights: bool = True) -> None:
+    def _give_back(self, mail: Mail) -> None:
+        """Have those whose slots are free again told so, without new weights."""
+        if self._freed:
+            slots, self._freed = self._freed, []
+            mail.push(Notice(self._version, slots), address(sorted({slot.arena for slot in slots})))
+
+    def _publish(self, mail: Mail, *, weights: bool = True) -> None:
         """Write new weights to the store, once, and have everybody told of them and of slots that are free again."""
         if weights:
             start = self._clock()
             # Written by this thread: handing a copy to another one would be the same copy, and then one more.
             self._memory.store.write(self._version, self._algorithm.kernel.weights())
             self.account.busy_ns["serialise"] += self._clock() - start
+        slots, self._freed = self._freed, []
         # At first everybody waits for weights, whoever trains on what later.
         contributors = sorted({slot.arena for slot in slots})
         to = contributors if contributors and self._to_contributors else range(self.assignment.config.actors)

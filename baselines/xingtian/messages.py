@@ -1,4 +1,4 @@
-"""What crosses the broker: headers of fragments on the way up, and one notice a round on the way down."""
+"""What crosses the broker: headers of fragments on the way up, notices of weights and free slots on the way down."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tianji.messages import ChunkHeader, ProtocolError, SlotRef
 
 
 class Notice(Struct, frozen=True, array_like=True):
-    """From the learner: the version of the weights that now stand in the store, and slots that were trained on."""
+    """From the learner: the version of the weights that now stand in the store, and slots whose content it needs no longer."""
 
     version: int
     slots: list[SlotRef]
