@@ -1,4 +1,4 @@
-"""The learner: waits for a fragment of every explorer, trains, and has explorers told of the new weights.
+"""The learner: waits for as many fragments as there are explorers, trains, and has explorers told of the new weights.
 
 Receiving and sending run in the background (`Mail`); this thread trains. Replay (DQN) is in this process.
 """

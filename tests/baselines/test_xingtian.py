@@ -12,6 +12,7 @@ from small_runs import DQN, LONG, PPO, Memory
 
 from baselines import system
 from baselines.xingtian.mail import Mail
+from tianji.config import SimulatorConfig
 from tianji.launch.supervisor import RoleFailed
 from tianji.telemetry import Account
 
@@ -83,6 +84,14 @@ def test_dqn_keeps_the_ratio_of_steps_and_updates_and_runs_ahead_by_its_slots_on
         # A second fragment is filled while the first is trained on: at most the updates of two rounds are missing in it.
         assert told.counters["learner_staleness_max_versions"] <= 2 * 8
     assert [s[1] for s in told.snapshots] == [0, 512, 1024, 1536, 2048]
+
+
+def test_no_explorer_is_held_up_by_slower_ones_where_a_replay_takes_fragments_in():
+    # Steps of the first environment take a thirtieth, or less, of what others' take, and a round is as much as one each.
+    simulator = SimulatorConfig(step_seconds=0.02, spread=100.0, spread_over=4)
+    told = run("xingtian", msgspec.structs.replace(DQN, simulator=simulator), range(5))
+    first, *others = (told.by_role[f"explorer {i}", "explorer_chunks_produced"] for i in range(4))
+    assert first > 3 * sum(others) > 0
 
 
 def test_seconds_end_a_run_with_a_last_snapshot():
