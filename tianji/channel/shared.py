@@ -168,10 +168,9 @@ class SharedOutlet(SessionOutlet):
         return Shared(os.getpid(), self._rings_fd, self._bell.writing_fd)
 
     def _opened(self, welcome: Welcome) -> bool:
-        # The inlet has mapped it. One that ended just then may have welcomed us before, and its rings are closed already.
-        if self._rings_fd in self._fds:
-            self._fds.remove(self._rings_fd)
-            os.close(self._rings_fd)
+        # The inlet has mapped it.
+        self._fds.remove(self._rings_fd)
+        os.close(self._rings_fd)
         if welcome.shared is None:
             self._refusal = f"{self.uri}: the inlet is not one of shared memory"
             return False

@@ -228,7 +228,8 @@ class Connected(Endpoint):
         super().__init__()
         self.uri = uri
         self._context, self._security, self._largest_bytes = context, security, largest_bytes
-        self._incarnation = 0
+        self._incarnation: int | None = None
+        """Of the session that was asked for; None while the connection is gone: what came by it before is late."""
         self._open = False
         self._refusal: str | None = None
         """Why the other side will not have us, once it has said so."""
@@ -285,8 +286,8 @@ class Connected(Endpoint):
         """The other side says something."""
 
     def _lose(self) -> None:
-        """The session, if there is one, is over."""
-        self._open = False
+        """The session, if there is one, is over, and so is asking for it."""
+        self._open, self._incarnation = False, None
 
     def close(self) -> None:
         if not self._watch.closed:

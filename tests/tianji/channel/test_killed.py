@@ -55,6 +55,20 @@ def carry_on(bench, inlet, outlet, first):
     bench.until(lambda: len(bench.free[outlet]) == SLOTS)
 
 
+def test_a_welcome_that_is_read_after_its_inlet_has_ended(bench):
+    # Step by step, for both have come when the outlet looks: that the connection is gone, and what came by it before.
+    inlet = bench.network.inlet(bench.address("a"), bench.spec)
+    uri, outlet = inlet.uri, bench.outlet(inlet)
+    bench.until(inlet.pending)
+    inlet.receive()
+    line = outlet._line
+    assert line.socket.poll(20_000), "no welcome"
+    inlet.close()
+    assert line._monitor.poll(20_000), "no end of the connection"
+    assert outlet.credits() == []
+    carry_on(bench, bench.inlet(uri), outlet, 0)
+
+
 @pytest.mark.parametrize("stage", chunk_peer.PRODUCER_STAGES)
 def test_a_producer_that_is_killed(bench, stage):
     inlet = bench.inlet()
