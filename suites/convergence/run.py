@@ -109,11 +109,13 @@ def _able(workloads: Sequence[Workload], names: Sequence[str], *, asked: bool) -
     Raises
     ------
     ConfigError
-        for a system that was asked for and cannot, and where none is left.
+        for a system that was asked for and cannot, where none is left, and for an environment that cannot be made here: now,
+        and not after the hours that others take.
     """
     able: dict[str, list[str]] = {}
     skipped = []
     for workload in workloads:
+        workload.describe()
         reasons = {name: systems.get(name).unable(workload) for name in names}
         able[workload.id] = [name for name, reason in reasons.items() if reason is None]
         lines = [f"system {name} cannot train on {workload.id}: {reason}" for name, reason in reasons.items() if reason]

@@ -50,6 +50,15 @@ def test_bad_input_gets_one_line_and_writes_nothing(capsys, tmp_path, arguments,
     assert not out.exists()
 
 
+def test_an_environment_that_cannot_be_made_is_told_of_before_anything_runs(capsys, monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "Box2D", None)
+    for name in [name for name in sys.modules if name.startswith("gymnasium.envs.box2d")]:
+        monkeypatch.delitem(sys.modules, name)
+    said = complaint(capsys, "convergence", "--profile", "paper", "--out", tmp_path / "out")
+    assert "LunarLander-v3: Box2D is not installed; pip install 'tianji-bench[box2d]' brings it" in said
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_folder_that_holds_something_else_is_left_alone(capsys, tmp_path):
     (tmp_path / "precious").write_text("kept")
     assert "not a session" in complaint(capsys, "convergence", "--out", tmp_path)
