@@ -9,6 +9,7 @@ import os
 import select
 import shutil
 import subprocess
+import tempfile
 import time
 from pathlib import Path
 
@@ -20,6 +21,9 @@ QUIET = (
     "--headless",
     "--no-sandbox",
     "--disable-gpu",
+    # What its processes share goes to its own temporary directory: one that is ended between making a segment and
+    # unlinking it would leave that in /dev/shm.
+    "--disable-dev-shm-usage",
     "--disable-quic",
     "--no-first-run",
     "--disable-background-networking",
@@ -48,9 +52,16 @@ class Browser:
             os.dup2(reads, 3)
             os.dup2(writes, 4)
 
+        # Its own, for it tidies nothing when it is ended; not under `profile`, for a socket's path has 107 characters.
+        self._temporary = tempfile.TemporaryDirectory(prefix="browser", ignore_cleanup_errors=True)
         command = [binary, *QUIET, f"--user-data-dir={profile}", "about:blank"]
         self._process = subprocess.Popen(
-            command, preexec_fn=arrange, pass_fds=(3, 4), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            command,
+            preexec_fn=arrange,
+            pass_fds=(3, 4),
+            env={**os.environ, "TMPDIR": self._temporary.name},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
         )
         os.close(to_browser)
         os.close(to_us)
@@ -124,6 +135,8 @@ class Browser:
         _, left = psutil.wait_procs(family, 10)
         for process in left:
             process.kill()
+        psutil.wait_procs(left, 10)
+        self._temporary.cleanup()
         os.close(self._out)
         os.close(self._in)
 
