@@ -73,7 +73,8 @@ class Endpoint(ABC):
         self.counters: Counter[str] = Counter()
         """What happened out of order, by kind: `malformed`, `oversized`, `uncredited`, `refused`, `late`, `peers_lost`, ..."""
         self.payload_bytes = 0
-        """Bodies and vectors that went through this end's socket, of an end that goes to another: what had to travel."""
+        """Bodies and vectors that went through this end's socket, of an end that goes to another: what had to travel, read
+        or not."""
 
     @property
     def descriptors(self) -> tuple[int, ...]:
@@ -94,6 +95,9 @@ class Endpoint(ABC):
 
     def flush(self) -> None:  # noqa: B027
         """Send what was kept back."""
+
+    def settle(self) -> None:  # noqa: B027
+        """Count what has come and will not be read, before this end closes: it has travelled."""
 
     @abstractmethod
     def close(self) -> None:

@@ -287,6 +287,9 @@ class StreamWeightsInlet(_Reader):
         out[...] = np.frombuffer(frame.buffer, "<f4")
         return version
 
+    def settle(self) -> None:
+        self._converse()
+
     def _ask(self) -> None:
         super()._ask()
         self._open = True
@@ -295,9 +298,11 @@ class StreamWeightsInlet(_Reader):
     def _heard(self, message: OnEdge, payload: list[zmq.Frame]) -> None:
         if not isinstance(message, Weights) or len(payload) != 1 or len(payload[0].buffer) != self._parameters * 4:
             self.counters["malformed"] += 1
-        elif self._open:
+        else:
+            # Also one whose publisher has ended since, and that nobody will read.
             self.payload_bytes += self._parameters * 4
-            self._newest = message.version, payload[0]
+            if self._open:
+                self._newest = message.version, payload[0]
 
     def _lose(self) -> None:
         super()._lose()

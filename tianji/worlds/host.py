@@ -266,6 +266,8 @@ class Host:
             case Announce(reason=reason):
                 self.tell(Done(reason))
             case End():
+                for end in self.endpoints:
+                    end.settle()
                 self.tell_kept()
                 self.tell(self.account.report(self.role.name, self._counters(), self.role.histograms()))
 

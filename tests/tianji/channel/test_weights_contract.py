@@ -81,6 +81,22 @@ def test_a_publisher_that_starts_again_is_found_again(bench):
     assert out.tolist() == [5] * PARAMETERS
 
 
+def test_weights_that_nobody_read_before_their_publisher_ended_have_travelled(bench):
+    outlet = bench.keep(bench.network.weights_outlet(bench.address("w"), PARAMETERS))
+    inlet = bench.keep(bench.network.weights_inlet(outlet.uri, PARAMETERS))
+    outlet.publish(0, vector(0))
+    bench.until(lambda: (outlet.serve(), inlet.latest(vector(0)) == 0)[1])
+    before = inlet.payload_bytes
+    outlet.publish(1, vector(1))
+    # The reader has said that it has room for another: this one goes to it before the publisher's farewell.
+    bench.until(lambda: (outlet.serve(), inlet.pending())[1])
+    bench.close(outlet)
+    through_a_socket = not outlet.uri.startswith(("shm://", "memory://"))
+    size = PARAMETERS * 4 if through_a_socket else 0
+    assert before == size
+    bench.until(lambda: (inlet.settle(), inlet.payload_bytes == 2 * size)[1])
+
+
 def test_a_reader_of_another_network_is_refused(bench):
     outlet = bench.keep(bench.network.weights_outlet(bench.address("w"), PARAMETERS))
     inlet = bench.network.weights_inlet(outlet.uri, PARAMETERS + 1)
