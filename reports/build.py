@@ -10,6 +10,7 @@ import pandas as pd
 
 from reports import claims, dataset, figures, history, page, staleness, tables
 from reports.claims import Judged
+from reports.convergence import tables as convergence
 from reports.dataset import Dataset
 from reports.history import Entry
 from reports.scaling import tables as scaling
@@ -36,7 +37,7 @@ def build(data: Dataset, out: Path, entries: Sequence[Entry] = (), kinds: Sequen
     """
     out.mkdir(parents=True, exist_ok=True)
     dataset.write(data, out)
-    made = tables.all_tables(data) | staleness.tables(data) | transmission.tables(data) | scaling.tables(data)
+    made = convergence.tables(data) | staleness.tables(data) | transmission.tables(data) | scaling.tables(data)
     judged = claims.judge(data)
     claims.write(judged, out)
     made |= {page.HISTORY: history.table(entries)} if entries else {}

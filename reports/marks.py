@@ -1,4 +1,4 @@
-"""Marks and axes that the figures of a page and the plates of a paper have in common."""
+"""Marks, axes and legends that all panels have in common."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
+from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, Locator, NullFormatter, NullLocator
 
 from reports.looks import DASHED, INK, look
@@ -21,6 +22,12 @@ TICKS_AT_MOST = 7
 """Of such an axis, however long it is."""
 NAMES_AT_MOST = 6
 """Sizes that stand beside each other below an axis; more lean."""
+
+KEPT = ("metric", "unit", "value", "ci_low", "ci_high", "n", "censored")
+"""Of a row, in the mark that is made of it."""
+
+Mark = dict[str, Any]
+"""What one mark shows, in the units of the summary: a line of the data beside a figure."""
 
 plain = FuncFormatter(lambda value, _: f"{value:g}")
 """Of ticks: 0.1, 10, 1000."""
@@ -36,8 +43,8 @@ def intervals(
     shift: float = 0.0,
     *,
     joined: bool = True,
-) -> None:
-    """Draw a system's rows against what they have in `x`, each with its interval where it has one.
+) -> list[Mark]:
+    """Draw a system's rows against what they have in `x`, each with its interval where it has one; what was drawn.
 
     Parameters
     ----------
@@ -51,7 +58,7 @@ def intervals(
         with a line from one to the next.
     """
     if not rows:
-        return
+        return []
     colour, line, marker = look(label)
     # One point makes no line, and ceilings have no marks.
     marker = marker or ("" if joined and len(rows) > 1 else "_")
@@ -73,11 +80,21 @@ def intervals(
         if row["ci_low"] is not None:
             width = 1.6 * plt.rcParams["lines.linewidth"]
             axis.vlines(at, row["ci_low"] * scale, row["ci_high"] * scale, color=colour, linewidth=width, alpha=0.5)
+    return [{"system": label, x: row[x], **{key: row.get(key) for key in KEPT}} for row in rows]
 
 
 def apart(labels: Sequence[str], label: str, by: float) -> float:
     """How far to the right of their place a system's marks stand, when all stand around it."""
     return by * (labels.index(label) - (len(labels) - 1) / 2) if label in labels else 0.0
+
+
+def legend(figure: Figure, axes: Iterable[Axes], columns: int = 4) -> None:
+    """One for all axes, above them, each name once."""
+    named: dict[str, Any] = {}
+    for axis in axes:
+        for handle, name in zip(*axis.get_legend_handles_labels(), strict=True):
+            named.setdefault(name, handle)
+    figure.legend(list(named.values()), list(named), loc="outside upper center", ncols=min(columns, max(1, len(named))))
 
 
 def level(axis: Axes, value: float) -> None:

@@ -14,68 +14,26 @@ import pandas as pd
 
 from reports import staleness
 from reports.claims import Judged
-from reports.dataset import AGAIN, REFERENCE, SAME_CODE, SYNCHRONOUS, Dataset
+from reports.convergence import text as convergence
+from reports.dataset import AGAIN, Dataset
 from reports.scaling import text as scaling
 from reports.scaling.lookup import Scaled, settings
-from reports.tables import KINDS, number, with_interval
 from reports.transmission import text as transmission
 from suites.bundle import Bundle
 from suites.statistics import MINIMUM_FOR_INTERVAL
 from suites.summary import label_of
 
-CAPTIONS = {
-    "curves": "Learning curves, one line a run. Dashed: the threshold.",
-    "threshold": "Time to threshold, one point a run; its bar reaches down to the last moment before which it was not reached. "
-    "An open triangle is a run that ended without reaching it.",
-    "time": "Where the measured seconds of each process went, mean over runs. RLlib's are its own, smoothed timers.",
-}
 HISTORY = "history-runs"
 """The name of its figure and table."""
 HISTORY_TEXTS = {"runs": ("Accepted runs", "Values of TianJi; a series is one workload on one machine.")}
 HISTORY_CAPTIONS = {
     "runs": "Values of TianJi over accepted runs, bars: 95 % intervals. A line ends where workload or machine change."
 }
-TABLE_TEXTS = {
-    "threshold": ("Time to threshold", "Interquartile means over the runs that got there; n counts all runs."),
-    "ratios": (
-        "How many times faster",
-        "Geometric means of ratios within blocks; above 1 the first system is faster. In all = engineering x discipline. "
-        "A bound (> or <) stands where one side did not reach the threshold in every block; pairs count blocks in which "
-        "both did. "
-        "Noise floor: a system against itself.",
-    ),
-    "certificate": (
-        "The same algorithm?",
-        "Identical weights and a frozen batch through every system, against a slow reference in float64: equal means to 1e-5; "
-        "in brackets the largest difference. What differs is among the deviations below. Weights are those after one step.",
-    ),
-    "resources": (
-        "What it took",
-        "Throughput leaves out the first tenth of the budget. CPU and memory are of the whole process tree. The final mean is "
-        "ours, of the last 100 finished episodes; a system's own figure, where it gives one, stands beside it.",
-    ),
-}
 
 
 def headlines(data: Dataset) -> list[str]:
     """One sentence for each workload and peer, for the page and the terminal."""
-    lines = []
-    for workload in sorted(data.workloads):
-        for peer in data.systems:
-            if peer in (REFERENCE, SYNCHRONOUS) or peer.endswith(AGAIN):
-                continue
-            total = data.find(workload, REFERENCE, "time_to_threshold_ratio", "evaluated", peer)
-            engineering = data.find(workload, SYNCHRONOUS, "time_to_threshold_ratio", "evaluated", peer)
-            discipline = data.find(workload, REFERENCE, "time_to_threshold_ratio", "evaluated", SYNCHRONOUS)
-            if total is None or total["value"] is None:
-                continue
-            parts = ""
-            if engineering and discipline and peer not in SAME_CODE:
-                parts = f" = {with_interval(engineering)} engineering x {with_interval(discipline)} discipline"
-            lines.append(
-                f"{workload}: {data.titles[REFERENCE]} reaches the evaluated threshold {with_interval(total, 'x')} as fast as "
-                f"{data.titles[peer]}{parts} (n = {total['n']} blocks)."
-            )
+    lines = convergence.headlines(data)
     for workload in sorted(data.balanced):
         lines += [f"{workload}: {line}" for line in staleness.findings(data, workload)[:1]]
     return lines + transmission.headlines(data) + scaling.headlines(data)
@@ -142,8 +100,8 @@ def _workload(data: Dataset, tables: dict[str, pd.DataFrame], out: Path, name: s
         f"thresholds {w['thresholds']['training']:g} (training) and {w['thresholds']['evaluated']:g} (evaluated); "
         f"seeds {', '.join(map(str, seeds))}; closed division."
     )
-    findings = reached(data, name)
-    parts = _parts(tables, out, name, kinds, TABLE_TEXTS, CAPTIONS, findings)
+    findings = convergence.findings(data, name)
+    parts = _parts(tables, out, name, kinds, convergence.TABLE_TEXTS, convergence.CAPTIONS, findings)
     return {
         "id": name,
         "title": w["title"],
@@ -152,24 +110,6 @@ def _workload(data: Dataset, tables: dict[str, pd.DataFrame], out: Path, name: s
         "parts": parts,
         "deviations": _deviations(data, name),
     }
-
-
-def reached(data: Dataset, workload: str) -> list[str]:
-    """What came of a workload of the convergence suite, in a sentence for each definition of its threshold."""
-    lines = []
-    for kind in KINDS:
-        told = []
-        for label in (label for label in data.systems if not label.endswith(AGAIN)):
-            row = data.find(workload, label, "time_to_threshold_s", kind)
-            if row is not None:
-                got_there = "" if not row["censored"] else f" ({row['n'] - row['censored']} of {row['n']} runs)"
-                told.append(f"{data.titles[label]} {number(row['value']) if row['value'] is not None else 'never'}{got_there}")
-        if told:
-            target = data.workloads[workload]["thresholds"][kind]
-            lines.append(
-                f"Seconds to {'an evaluated' if kind == 'evaluated' else 'a training'} return of {target:g}: {', '.join(told)}."
-            )
-    return lines
 
 
 def _balance(data: Dataset, tables: dict[str, pd.DataFrame], out: Path, name: str) -> dict[str, Any]:

@@ -13,10 +13,11 @@ from itertools import zip_longest
 from pathlib import Path
 
 from reports.claims import Judged
+from reports.convergence.tables import bounded
 from reports.dataset import AGAIN, REFERENCE, Dataset
 from reports.scaling.lookup import PEER, Scaled, settings
 from reports.scaling.text import title
-from reports.tables import bounded, pipe_table, with_interval
+from reports.tables import pipe_table, with_interval
 
 BEGIN = "<!-- results: made by `nox -s readme` from results/reference; not by hand -->"
 END = "<!-- end of results -->"

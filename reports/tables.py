@@ -1,4 +1,4 @@
-"""Tables, each a function from data to a DataFrame of text; written as CSV, Markdown and LaTeX."""
+"""How numbers and tables are written: as text, CSV, Markdown and LaTeX."""
 
 from __future__ import annotations
 
@@ -7,11 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-
-from reports.dataset import AGAIN, REFERENCE, SAME_CODE, SYNCHRONOUS, Dataset
-
-KINDS = ("evaluated", "training")
-QUANTITIES = ("targets", "advantages", "loss", "gradient", "weights")
 
 
 def number(value: float | None, digits: int = 3) -> str:
@@ -32,133 +27,6 @@ def with_interval(row: dict[str, Any] | None, suffix: str = "", scale: float = 1
     if row["ci_low"] is not None:
         text += f" [{number(row['ci_low'] * scale)}, {number(row['ci_high'] * scale)}]"
     return text
-
-
-def bounded(data: Dataset, workload: str, first: str, second: str, kind: str) -> str:
-    """The ratio of times to threshold; a one-sided bound where one side did not always get there."""
-    for metric, sign in (("time_to_threshold_ratio_at_least", "> "), ("time_to_threshold_ratio_at_most", "< ")):
-        row = data.find(workload, first, metric, kind, second)
-        if row is not None and row["value"] is not None:
-            return f"{sign}{with_interval(row, 'x')}"
-    return with_interval(data.find(workload, first, "time_to_threshold_ratio", kind, second), "x")
-
-
-def thresholds(data: Dataset, workload: str) -> pd.DataFrame:
-    """Time, steps and core-seconds to threshold, a line a system and definition."""
-    lines = []
-    for kind in KINDS:
-        target = data.workloads[workload]["thresholds"][kind]
-        for label in data.systems:
-            seconds = data.find(workload, label, "time_to_threshold_s", kind)
-            if seconds is None:
-                continue
-            lines.append(
-                {
-                    "Return": f"{kind} ≥ {target:g}",
-                    "System": data.titles[label],
-                    "n": str(seconds["n"]),
-                    "Reached": f"{seconds['n'] - seconds['censored']} of {seconds['n']}",
-                    "Seconds": with_interval(seconds),
-                    "Steps": with_interval(data.find(workload, label, "steps_to_threshold", kind)),
-                    "Core-seconds": with_interval(data.find(workload, label, "core_seconds_to_threshold_s", kind)),
-                    "Expected running time, s": with_interval(data.find(workload, label, "expected_running_time_s", kind)),
-                }
-            )
-    return pd.DataFrame(lines)
-
-
-def ratios(data: Dataset, workload: str) -> pd.DataFrame:
-    """How many times faster, in all and split into engineering (same-code synchronous / peer) and discipline."""
-    lines = []
-    peers = [label for label in data.systems if label not in (REFERENCE, SYNCHRONOUS) and not label.endswith(AGAIN)]
-    comparisons = [("in all", REFERENCE, peer) for peer in peers]
-    comparisons += [("discipline" if peer in SAME_CODE else "engineering", SYNCHRONOUS, peer) for peer in peers]
-    comparisons += [("discipline", REFERENCE, SYNCHRONOUS)]
-    comparisons += [("noise floor", label.removesuffix(AGAIN), label) for label in data.systems if label.endswith(AGAIN)]
-    for part, first, second in comparisons:
-        kinds = [data.find(workload, first, "time_to_threshold_ratio", kind, second) for kind in KINDS]
-        if all(row is None for row in kinds):
-            continue
-        counts = [row["n"] for row in kinds if row is not None]
-        lines.append(
-            {
-                "Part": part,
-                "Faster": data.titles[first],
-                "than": data.titles[second],
-                "Pairs": str(min(counts)) if len(set(counts)) == 1 else "/".join(map(str, counts)),
-                "Evaluated return": bounded(data, workload, first, second, "evaluated"),
-                "Training return": bounded(data, workload, first, second, "training"),
-                "Steps to evaluated": with_interval(
-                    data.find(workload, first, "steps_to_threshold_ratio", "evaluated", second), "x"
-                ),
-                "Production": with_interval(data.find(workload, first, "production_ratio", None, second), "x"),
-            }
-        )
-    return pd.DataFrame(lines)
-
-
-def resources(data: Dataset, workload: str) -> pd.DataFrame:
-    """What each system did with its cores, a line a system."""
-    lines = []
-    for label in data.systems:
-        production = data.find(workload, label, "production_steps_per_s")
-        if production is None:
-            continue
-        lines.append(
-            {
-                "System": data.titles[label],
-                "n": str(production["n"]),
-                "Steps/s": with_interval(production),
-                "Updates": with_interval(data.find(workload, label, "optimizer_steps")),
-                "CPU, s": with_interval(data.find(workload, label, "cpu_s")),
-                "Peak memory, MiB": with_interval(data.find(workload, label, "peak_rss_bytes"), scale=2**-20),
-                "Set-up, s": with_interval(data.find(workload, label, "setup_s")),
-                "Final mean of 100": with_interval(data.find(workload, label, "final_training_return")),
-                "As it says itself": with_interval(data.find(workload, label, "own_final_return")),
-                "Overlap bound": with_interval(data.find(workload, label, "overlap_bound_ratio"), "x"),
-            }
-        )
-    return pd.DataFrame(lines)
-
-
-def certificate(data: Dataset, workload: str) -> pd.DataFrame:
-    """Which quantities equal the reference to 1e-5, a line a system."""
-    rows = data.series["certificate"]
-    lines = []
-    for label in data.systems:
-        own = rows[(rows["system"] == label) & (rows["workload"] == workload)]
-        failed = rows[(rows["system"] == label) & rows["reason"].notna()]
-        if own.empty and failed.empty:
-            continue
-        line = {"System": data.titles[label]}
-        for quantity in QUANTITIES:
-            found = own[own["quantity"] == quantity]
-            if found.empty:
-                line[quantity.capitalize()] = "-" if failed.empty else "not shown"
-                continue
-            one = found.iloc[0]
-            line[quantity.capitalize()] = (
-                "not shown" if pd.isna(one["error"]) else f"{'equal' if one['equal'] else 'differs'} ({one['error']:.0e})"
-            )
-        lines.append(line)
-    frame = pd.DataFrame(lines)
-    return frame if frame.empty else frame.loc[:, (frame != "-").any()]
-
-
-def all_tables(data: Dataset) -> dict[str, pd.DataFrame]:
-    """Every table of a report by file name."""
-    tables: dict[str, pd.DataFrame] = {}
-    for workload in sorted(data.workloads):
-        for name, make in (
-            ("threshold", thresholds),
-            ("ratios", ratios),
-            ("resources", resources),
-            ("certificate", certificate),
-        ):
-            frame = make(data, workload)
-            if not frame.empty:
-                tables[f"{workload}-{name}"] = frame
-    return tables
 
 
 def pipe_table(heads: Iterable[str], lines: Iterable[Iterable[object]]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +18,8 @@ from reports.tables import escape, latex
 
 COLUMN_IN = 3.35
 """Width of a column of a two-column page."""
+COLUMNS = 2
+"""Of a legend: there is no room for more."""
 PAPER = {
     "font.size": 7,
     "axes.titlesize": 7.5,
@@ -65,6 +67,12 @@ def new(height_in: float, panels: int = 1, **more: object) -> tuple[Figure, list
     """A figure of a column's width with panels beside each other."""
     figure, axes = plt.subplots(1, panels, figsize=(COLUMN_IN, height_in), squeeze=False, **more)
     return figure, list(axes[0])
+
+
+def how_many(counts: Iterable[int]) -> str:
+    """`5`, or `4 to 5`."""
+    found = {int(n) for n in counts} or {0}
+    return " to ".join(str(n) for n in sorted({min(found), max(found)}))
 
 
 @contextmanager

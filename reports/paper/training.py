@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
-import numpy as np
 import pandas as pd
 from matplotlib.lines import Line2D
-from matplotlib.patches import Patch
 
-from reports import breakdown as breakdowns
-from reports.breakdown import Share
+from reports.convergence import panels
+from reports.convergence.breakdown import of_workload
+from reports.convergence.tables import ratios, thresholds
 from reports.dataset import AGAIN, REFERENCE, Dataset
 from reports.looks import DASHED, INK, look
-from reports.marks import level, plain, plain_log
-from reports.paper.plates import Plate, new
-from reports.tables import KINDS, ratios, thresholds, with_interval
+from reports.marks import plain, plain_log
+from reports.paper.plates import COLUMNS, Plate, how_many, new
+from reports.tables import with_interval
 
 INTERVALS = "Bars are 95 % intervals"
 WORDS = {"evaluated": "evaluated", "training": "training mean of 100 episodes"}
@@ -45,136 +43,47 @@ def _shown(data: Dataset, workload: str) -> list[str]:
 
 def curves(data: Dataset, workload: str) -> Plate:
     """Evaluated return against seconds: a thin line a run, a thick one for the run in the middle."""
-    frame = data.series["curves-evaluated"]
-    frame = frame[frame["workload"] == workload]
     figure, (axis,) = new(2.2)
-    drawn = []
-    for label in reversed(_shown(data, workload)):
-        runs = [run for _, run in frame[frame["system"] == label].groupby(["session", "block"])]
-        if not runs:
-            continue
-        middle = sorted(runs, key=lambda run: float(run["mean_return"].mean()))[len(runs) // 2]
-        for run in runs:
-            thick = run is middle
-            axis.plot(
-                run["seconds"],
-                run["mean_return"],
-                color=look(label).colour,
-                linestyle=look(label).line,
-                linewidth=1.4 if thick else 0.5,
-                alpha=1.0 if thick else 0.5,
-            )
-            drawn.append(run.assign(drawn="thick" if thick else "thin"))
-    threshold = data.workloads[workload]["thresholds"]["evaluated"]
-    level(axis, threshold)
-    axis.set_xlim(left=0.1)
-    plain_log(axis.xaxis)
+    drawn = panels.curves(axis, data, workload, "evaluated", "seconds", _shown(data, workload))
     axis.set_ylim(bottom=0)
-    axis.set_xlabel("seconds from the first environment step (log scale)")
     axis.set_ylabel("evaluated return")
-    counts = {label: frame[frame["system"] == label].groupby(["session", "block"]).ngroups for label in _shown(data, workload)}
-    handles = [
-        Line2D([], [], color=look(label).colour, linestyle=look(label).line, label=f"{data.titles[label]} (n = {n})")
-        for label, n in counts.items()
-        if n
-    ]
-    figure.legend(handles=handles, loc="outside upper center", ncols=2)
-    title = data.workloads[workload]["title"]
+    counts = drawn[["system", "session", "block"]].drop_duplicates()["system"].value_counts()
+    ran = [label for label in _shown(data, workload) if label in counts]
+    figure.legend(handles=panels.names(data, ran), loc="outside upper center", ncols=COLUMNS)
+    threshold = data.workloads[workload]["thresholds"]["evaluated"]
     caption = (
-        f"{title}: greedy return of published policies, 20 episodes each. A thin line is a run, the thick one that with the "
-        f"median mean. Dashed: the threshold, {threshold:g}."
+        f"{data.workloads[workload]['title']}: greedy return of published policies, 20 episodes each (n = {how_many(counts)}). "
+        "A thin line is a run, "
+        f"the thick one that with the median mean. Dashed: the threshold, {threshold:g}."
     )
-    return Plate(f"{workload}-curves", figure, caption, pd.concat(drawn, ignore_index=True))
+    return Plate(f"{workload}-curves", figure, caption, drawn)
 
 
 def times(data: Dataset, workload: str) -> Plate:
     """Seconds to the thresholds: the interquartile mean with its interval, and every run; triangles are censored."""
-    frame = data.series["crossings"]
-    frame = frame[(frame["workload"] == workload) & ~frame["system"].str.endswith(AGAIN)]
-    labels = [label for label in _shown(data, workload) if label in set(frame["system"])]
+    labels = _shown(data, workload)
     figure, axes = new(0.75 + 0.28 * len(labels), 2, sharey=True)
-    drawn: list[dict[str, Any]] = []
-    for axis, kind in zip(axes, KINDS, strict=True):
-        for height, label in enumerate(reversed(labels)):
-            colour, _, marker = look(label)
-            runs = frame[(frame["system"] == label) & (frame["threshold_kind"] == kind)]
-            places = height + np.linspace(-0.25, 0.0, max(2, len(runs)))
-            for place, (_, run) in zip(places, runs.iterrows(), strict=False):
-                reached = not pd.isna(run["seconds"])
-                at = run["seconds"] if reached else run["measured_s"]
-                face = colour if reached else "none"
-                axis.plot(
-                    at, place, marker="." if reached else ">", markersize=3, markerfacecolor=face, color=colour, alpha=0.7
-                )
-                drawn.append({"system": label, "kind": kind, "mark": "run" if reached else "censored", "seconds": at})
-            row = data.find(workload, label, "time_to_threshold_s", kind)
-            if row is not None and row["value"] is not None:
-                if row["ci_low"] is not None:
-                    axis.hlines(height + 0.18, row["ci_low"], row["ci_high"], color=colour, linewidth=1.4)
-                axis.plot(row["value"], height + 0.18, marker=marker, markersize=4, color=colour)
-                marks = {"seconds": row["value"], "low": row["ci_low"], "high": row["ci_high"], "n": row["n"]}
-                drawn.append({"system": label, "kind": kind, "mark": "interquartile mean", **marks})
-        threshold = data.workloads[workload]["thresholds"][kind]
-        axis.set_title(f"{kind}, {threshold:g}", loc="left")
-        plain_log(axis.xaxis)
-        axis.set_xlabel("seconds (log scale)")
-        axis.set_yticks(range(len(labels)), [data.titles[label] for label in reversed(labels)])
-        axis.set_ylim(-0.5, len(labels) - 0.4)
+    drawn = panels.times(axes, data, workload, labels)
     caption = (
         f"{data.workloads[workload]['title']}: time from the first environment step to either threshold. {INTERVALS} of "
-        "interquartile means; small dots are runs, open triangles runs that ended without getting there."
+        "interquartile means; small dots are runs, their lines reach down to the last moment before which the threshold was "
+        "not reached; open triangles are runs that ended without getting there."
     )
     return Plate(f"{workload}-times", figure, caption, pd.DataFrame(drawn), thresholds(data, workload))
 
 
 def breakdown(data: Dataset, workload: str) -> Plate:
     """Where each process's seconds went, as shares."""
-    processes = breakdowns.of_workload(data, workload)[:PARTS_AT_MOST]
+    processes = of_workload(data, workload)[:PARTS_AT_MOST]
     figure, (axis,) = new(0.9 + 0.17 * max(1, len(processes)))
-    used: dict[str, Share] = {}
-    drawn: list[dict[str, Any]] = []
-    for height, found in enumerate(reversed(processes)):
-        for share in found.shares:
-            axis.barh(
-                height,
-                share.percent,
-                left=share.left,
-                color=share.shade,
-                height=0.7,
-                hatch=_hatch(share),
-                edgecolor="white",
-                linewidth=0,
-            )
-            used[share.title] = share
-            drawn.append(
-                {
-                    "system": found.label,
-                    "process": found.process,
-                    "state": share.state,
-                    "cause": share.cause,
-                    "percent": share.percent,
-                    "n": found.runs,
-                }
-            )
-    names = [f"{data.titles[found.label]}: {found.process}" for found in reversed(processes)]
-    axis.set_yticks(range(len(names)), names)
-    axis.set_xlim(0, 100)
-    axis.set_xlabel("% of the measured seconds")
-    handles = [
-        Patch(facecolor=share.shade, hatch=_hatch(share), edgecolor="white", label=title) for title, share in used.items()
-    ]
-    figure.legend(handles=handles, loc="outside upper center", ncols=2)
-    counts = [row["n"] for row in drawn]
-    n = " to ".join(str(count) for count in sorted({min(counts), max(counts)})) if counts else "0"
+    drawn, handles = panels.shares(axis, data, processes)
+    figure.legend(handles=handles, loc="outside upper center", ncols=COLUMNS)
     caption = (
-        f"{data.workloads[workload]['title']}: where the seconds of each process went, mean over runs (n = {n}). Hatched: "
-        "waiting. The rest is handling messages, and what a system does not report."
+        f"{data.workloads[workload]['title']}: where the seconds of each process went, mean over runs "
+        f"(n = {how_many(row['n'] for row in drawn)}). Hatched: waiting. The rest is handling "
+        "messages, and what a system does not report."
     )
     return Plate(f"{workload}-breakdown", figure, caption, pd.DataFrame(drawn))
-
-
-def _hatch(share: Share) -> str | None:
-    return "////" if share.state == "wait" else None
 
 
 def forest_rows(data: Dataset) -> pd.DataFrame:
@@ -225,7 +134,7 @@ def forest(data: Dataset, drawn: pd.DataFrame) -> Plate:
         Line2D([], [], marker="o", linestyle="", color=INK, markerfacecolor=face, label=WORDS[kind])
         for kind, face in (("evaluated", INK), ("training", "white"))
     ]
-    figure.legend(handles=handles, loc="outside upper center", ncols=2)
+    figure.legend(handles=handles, loc="outside upper center", ncols=COLUMNS)
     caption = (
         "How many times as fast TianJi reaches a threshold as other systems: geometric means of ratios within blocks, with "
         "95 % intervals by Student's t on logarithms. Right of the dashed line TianJi is faster. A system against itself is "
@@ -256,7 +165,7 @@ def staleness(data: Dataset, workload: str) -> Plate:
     axis.set_ylim(0, 101)
     axis.set_xlabel("versions behind the learner on arrival (linear to 1, then log)")
     axis.set_ylabel("% of chunks no further behind")
-    figure.legend(loc="outside upper center", ncols=2)
+    figure.legend(loc="outside upper center", ncols=COLUMNS)
     of = data.find(workload, REFERENCE, "insertion_lag_p99_versions", suite="staleness")
     told = f" With TianJi 99 % of chunks lag by at most {with_interval(of)} versions (n = {of['n']} runs)." if of else ""
     title = data.balanced[workload]["title"]

@@ -87,6 +87,12 @@ class Scaled:
         shares = {label: [row for n in self.nodes if (row := self.share(label, n))] for label in self.systems}
         return {ideal: lines for ideal, lines in (("one node", own), ("copies", shares)) if any(lines.values())}
 
+    @property
+    def fits(self) -> dict[str, pd.Series]:
+        """By system its fitted law: `single`, `sigma` and `kappa` (suites.usl)."""
+        frame = self.points("scaling-laws")
+        return {str(fit["system"]): fit for _, fit in frame[frame["sigma"].notna()].iterrows()}
+
     def over(self, metric: str, baseline: str, nodes: int, kind: str | None = None) -> dict[str, Any] | None:
         """TianJi's ratio to another system."""
         return self.find(REFERENCE, metric, nodes, baseline, kind)

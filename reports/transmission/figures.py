@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import matplotlib.pyplot as plt
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullLocator
 
 from reports.dataset import Dataset
-from reports.looks import INK, look
-from reports.marks import intervals, level, plain_log, size_axis
-from reports.transmission.lookup import CEILINGS, Traffic, seconds_text, size_text
+from reports.looks import look
+from reports.marks import intervals, legend
+from reports.transmission import panels
+from reports.transmission.lookup import Traffic, seconds_text, size_text
 
 
 def figures(data: Dataset) -> dict[str, Figure]:
@@ -32,30 +30,14 @@ def figures(data: Dataset) -> dict[str, Figure]:
     return made
 
 
-def _goodput_axis(axis: Axes) -> None:
-    plain_log(axis.yaxis)
-    axis.set_ylabel("goodput, MB/s (log scale)")
-
-
 def goodput_by_size(traffic: Traffic) -> Figure:
     """Goodput against size, with the fewest explorers; ceilings drawn."""
     figure: Figure
     figure, axis = plt.subplots(figsize=(9.2, 4.6), layout="constrained")
-    n = traffic.explorers[0]
-    sizes = traffic.sizes(n)
-    for label in reversed(traffic.shown):
-        rows = [row for size in sizes if (row := traffic.find(label, "goodput_bytes_per_s", size, n))]
-        intervals(axis, label, traffic.title(label), "size_bytes", rows, 1e-6)
-    size_axis(axis, sizes)
-    _goodput_axis(axis)
-    axis.set_title(f"{traffic.description['title']}: {n} explorer{'s' * (n > 1)}", loc="left")
-    figure.legend(*_legend(axis), loc="outside right center")
+    panels.goodput(axis, traffic)
+    axis.set_title(f"{traffic.description['title']}: {traffic.fewest}", loc="left")
+    figure.legend(*axis.get_legend_handles_labels(), loc="outside right center")
     return figure
-
-
-def _legend(axis: Axes) -> tuple[list[Any], list[str]]:
-    handles, labels = axis.get_legend_handles_labels()
-    return handles[::-1], labels[::-1]
 
 
 def goodput_by_explorers(traffic: Traffic) -> Figure:
@@ -64,18 +46,18 @@ def goodput_by_explorers(traffic: Traffic) -> Figure:
     figure: Figure
     figure, axes = plt.subplots(1, len(common), figsize=(9.2, 3.6), layout="constrained", squeeze=False)
     for axis, size in zip(axes[0], common, strict=True):
-        for label in reversed(traffic.shown):
+        for label in traffic.shown:
             rows = [row for n in traffic.explorers if (row := traffic.find(label, "goodput_bytes_per_s", size, n))]
             intervals(axis, label, traffic.title(label), "explorers", rows, 1e-6)
         axis.set_xscale("log", base=2)
         axis.set_xticks(traffic.explorers, [str(n) for n in traffic.explorers])
         axis.xaxis.set_minor_locator(NullLocator())
         axis.set_xlabel("explorers")
-        _goodput_axis(axis)
+        panels.goodput_axis(axis)
         if axis is not axes[0][0]:
             axis.set_ylabel("")
         axis.set_title(size_text(size), loc="left")
-    figure.legend(*_legend(axes[0][0]), loc="outside upper center", ncols=4)
+    legend(figure, axes[0])
     return figure
 
 
@@ -88,7 +70,7 @@ def latency(traffic: Traffic) -> Figure:
     figure: Figure
     figure, axes = plt.subplots(1, max(1, len(chosen)), figsize=(9.2, 3.8), sharey=True, layout="constrained", squeeze=False)
     for axis, size in zip(axes[0], chosen, strict=False):
-        for label in reversed(traffic.shown):
+        for label in traffic.shown:
             own = frame[(frame["size_bytes"] == size) & (frame["system"] == label)].sort_values("percentile")
             if len(own):
                 colour, line, _ = look(label)
@@ -99,35 +81,14 @@ def latency(traffic: Traffic) -> Figure:
         axis.set_title(size_text(int(size)), loc="left")
         axis.set_xlabel(traffic.delay_title())
     axes[0][0].set_ylabel("% of messages that took no longer")
-    figure.legend(*_legend(axes[0][0]), loc="outside upper center", ncols=4)
+    legend(figure, axes[0])
     return figure
 
 
 def shares(traffic: Traffic) -> Figure:
-    """Share of the ceiling, grouped by size."""
-    n = traffic.explorers[0]
-    sizes = traffic.sizes(n)
-    drawn = [label for label in traffic.shown if label != traffic.ceiling]
+    """Share of the ceiling against size."""
     figure: Figure
     figure, axis = plt.subplots(figsize=(9.2, 3.8), layout="constrained")
-    width = 0.84 / max(1, len(drawn))
-    for place, label in enumerate(drawn):
-        colour, _, _ = look(label)
-        for group, size in enumerate(sizes):
-            row = traffic.find(label, "goodput_ratio", size, n, traffic.ceiling)
-            if row is None:
-                continue
-            at = group - 0.42 + width * (place + 0.5)
-            name = traffic.title(label) if group == 0 else None
-            hatch = "////" if label in CEILINGS else None
-            axis.bar(
-                at, row["value"] * 100, width * 0.94, color=colour, label=name, hatch=hatch, edgecolor="white", linewidth=0
-            )
-            if row["ci_low"] is not None:
-                axis.vlines(at, row["ci_low"] * 100, row["ci_high"] * 100, color=INK, linewidth=0.9)
-    level(axis, 100)
-    axis.set_xticks(range(len(sizes)), [size_text(size) for size in sizes])
-    axis.set_xlabel("size of a message")
-    axis.set_ylabel(f"% of {traffic.data.titles[f'transmission:{traffic.ceiling}']}")
-    figure.legend(*axis.get_legend_handles_labels(), loc="outside upper center", ncols=4)
+    panels.shares(axis, traffic)
+    legend(figure, [axis])
     return figure

@@ -42,6 +42,12 @@ class Traffic:
         self.explorers = sorted({r["explorers"] for r in rows})
         self.ceiling: str = self.description["ceiling"]
 
+    @property
+    def fewest(self) -> str:
+        """`1 explorer`: the fewest with which anything was measured."""
+        n = self.explorers[0]
+        return f"{n} explorer{'s' * (n > 1)}"
+
     def sizes(self, explorers: int) -> list[int]:
         """Sizes that were measured with so many explorers."""
         return sorted({size for _, _, size, n, _ in self._rows if n == explorers})

@@ -9,6 +9,7 @@ import scaling_bundles as made
 from reports import dataset, figures
 from reports.marks import TICKS_AT_MOST, plain_log
 from reports.paper import plates, systems
+from reports.scaling import figures as scaling_figures
 from reports.scaling.lookup import Scaled, settings
 
 
@@ -54,4 +55,25 @@ def test_an_ideal_that_was_not_measured_has_no_panel(tmp_path, names, panels):
         plate = systems.efficiency(Scaled(data, setting))
     assert len(plate.figure.axes) == panels
     assert ("as many copies" in plate.caption) is (panels == 2)
+    plt.close(plate.figure)
+
+
+@pytest.mark.parametrize("kind", ["throughput", "efficiency", "convergence"])
+def test_a_page_and_a_paper_draw_the_same(tmp_path, kind):
+    made.session(tmp_path, systems=("tianji", "xingtian", "tianji-copies"), counts=(1, 8), blocks=2)
+    data = dataset.load([tmp_path])
+    (setting,) = settings(data)
+
+    def lines(figure):
+        return [[tuple(line.get_ydata()) for line in axis.lines] for axis in figure.axes]
+
+    with figures.style():
+        page = getattr(scaling_figures, kind)(Scaled(data, setting))
+    with plates.style():
+        plate = getattr(systems, kind)(Scaled(data, setting))
+    shown, printed = lines(page), lines(plate.figure)
+    assert any(any(axis) for axis in printed)
+    for axis, paper in zip(shown, printed, strict=False):
+        assert set(paper) <= set(axis)
+    plt.close(page)
     plt.close(plate.figure)

@@ -16,8 +16,7 @@ ROOT = Path(__file__).parents[2]
 SOURCES = [
     ROOT / "docs" / "results" / "smoke",
     ROOT / "results" / "reference" / "staleness" / "ppo-ablation",
-    ROOT / "results" / "reference" / "scaling" / "first-four-blocks",
-    ROOT / "results" / "reference" / "scaling" / "fifth-block",
+    ROOT / "results" / "reference" / "scaling" / "dqn-five-more-blocks",
 ]
 KINDS = ("svg", "pdf", "png", "csv", "tex")
 POINTS_PER_INCH = 72
