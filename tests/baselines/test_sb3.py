@@ -241,7 +241,8 @@ def test_what_cannot_be_matched_is_said_or_refused():
         translate.settings(changed("cartpole-ppo-zoo", budget_steps=255), 0)
 
 
-def test_environments_are_in_one_process(prepared):
+def test_environments_are_in_one_process_and_draw_nothing(prepared):
     under_test, _, _ = prepared(catalogue.load("cartpole-ppo-zoo"))
     assert type(under_test._environments) is DummyVecEnv
     assert under_test._environments.num_envs == 8
+    assert {environment.render_mode for environment in under_test._environments.envs} == {None}

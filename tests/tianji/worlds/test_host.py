@@ -60,3 +60,41 @@ def test_what_comes_before_the_start_is_kept_and_waited_for_once(tmp_path):
         assert host.worker.asked == [Rollout(SlotRef(0, 0))]
         assert host.worker.flat.tolist() == [5] * 3
         host.close()
+
+
+def test_weights_that_came_and_were_not_read_when_the_role_ends_are_counted(tmp_path):
+    spec = EdgeSpec(opaque_layout(8), 2, 1)
+    told = []
+    with Network() as network:
+        inlet = network.inlet(f"shm://{tmp_path}/c", spec)
+        publisher = network.weights_outlet("tcp://127.0.0.1:0", 3)
+        host = Host(
+            Actor("actor", producer=0, layout=spec.layout.id, fresh_weights=True),
+            Instant(),
+            told.append,
+            time.monotonic_ns,
+            time.monotonic_ns,
+            outlets={"chunks": network.outlet(inlet.uri, spec, 0)},
+            weights_in=network.weights_inlet(publisher.uri, 3),
+            address="127.0.0.2",
+        )
+        host.begin()
+        publisher.publish(0, np.zeros(3, np.float32))
+        deadline = time.monotonic() + 10
+        with Waiter([*host.endpoints, inlet, publisher]) as waiter:
+
+            def until(condition):
+                while not condition():
+                    assert time.monotonic() < deadline
+                    waiter.wait(0.02)
+                    publisher.serve()
+                    inlet.receive()
+
+            until(lambda: (host.pump(), host.role.chunks == 1)[1])
+            publisher.publish(1, np.ones(3, np.float32))
+            until(lambda: host.weights_in.pending())
+            host.stop("enough")
+        assert host.ended
+        assert host.worker.flat.tolist() == [0] * 3, "read after all: the test shows nothing"
+        assert told[-1].counters["payload_bytes_sent"] == 2 * 3 * 4
+        host.close()
