@@ -38,9 +38,9 @@ def block(data: Dataset, judged: Sequence[Judged], report: str) -> str:
     """
     parts = [
         f"![How many times as fast TianJi reaches a return as other systems]({report}/{PICTURE})",
-        "How many times as fast TianJi reaches a return as another system does: geometric means of ratios within blocks, with "
-        f"95 % intervals where there are five or more ({data.machines}). A bound (> or <) stands where one side did not get "
-        "there in every block.",
+        "How many times as fast TianJi reaches a return as another system does: geometric means of ratios within the blocks in "
+        "which both got there, with 95 % intervals where these are five or more; n counts all blocks "
+        f"({data.machines}). A bound (> or <) stands where one side did not get there in every block in which the other did.",
         pipe_table(("Workload", "Against", "Evaluated return", "Training return", "n"), ratios(data)),
     ]
     nodes = on_nodes(data)

@@ -27,7 +27,8 @@ from suites.statistics import (
     training_crossing,
 )
 
-KINDS = ("training", "evaluated")
+KINDS = ("evaluated", "training")
+"""Definitions of a return, the one that nothing but the policy tells of first."""
 
 
 @dataclass(frozen=True)

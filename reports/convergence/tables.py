@@ -6,9 +6,8 @@ import pandas as pd
 
 from reports.dataset import AGAIN, REFERENCE, SAME_CODE, SYNCHRONOUS, Dataset
 from reports.tables import with_interval
+from suites.crossings import KINDS
 
-KINDS = ("evaluated", "training")
-"""Definitions of a return, the one that nothing but the policy tells of first."""
 QUANTITIES = ("targets", "advantages", "loss", "gradient", "weights")
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from reports.convergence.tables import KINDS
 from reports.dataset import AGAIN, REFERENCE, SAME_CODE, SYNCHRONOUS, Dataset
 from reports.tables import number, with_interval
+from suites.crossings import KINDS
 
 CAPTIONS = {
     "curves": "Learning curves: a thin line a run, a thick one for the run with the median mean. Dashed: the threshold.",

@@ -75,7 +75,7 @@ def crossings(axes: Sequence[Axes], scaled: Scaled) -> list[Mark]:
     frame = scaled.points("scaling-crossings")
     thresholds = scaled.description["workload"]["thresholds"]
     drawn: list[Mark] = []
-    for axis, kind in zip(axes, reversed(KINDS), strict=True):
+    for axis, kind in zip(axes, KINDS, strict=True):
         for label in scaled.systems:
             rows = by_nodes(axis, scaled, label, scaled.line(label, "time_to_threshold_s", None, kind))
             runs = _runs(axis, scaled, label, frame[(frame["system"] == label) & (frame["threshold_kind"] == kind)])

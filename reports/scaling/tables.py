@@ -106,7 +106,7 @@ def times(scaled: Scaled) -> pd.DataFrame:
     """A line a definition, number of nodes and system: seconds to the threshold, and how many times as fast TianJi is."""
     lines = []
     thresholds = scaled.description["workload"].get("thresholds", {})
-    for kind in reversed(KINDS):
+    for kind in KINDS:
         for n in scaled.nodes:
             for label in scaled.labels:
                 row = scaled.row(label, "time_to_threshold_s", n, kind)

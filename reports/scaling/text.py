@@ -182,7 +182,7 @@ def against_others(scaled: Scaled) -> list[str]:
                 f"{scaled.title(label)} ({_counted(ratio)})."
             )
     for label in scaled.systems:
-        by_kind = {kind: times_as_fast(scaled, label, most, kind) for kind in reversed(KINDS)}
+        by_kind = {kind: times_as_fast(scaled, label, most, kind) for kind in KINDS}
         found = [f"the {kind} one {faster}" for kind, faster in by_kind.items() if faster != "-"]
         if label != REFERENCE and found:
             lines.append(
