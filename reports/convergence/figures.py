@@ -42,7 +42,7 @@ def learning_curves(data: Dataset, workload: str) -> Figure:
             textcoords="offset points",
             fontsize=8,
         )
-    axes[0][0].set_ylim(bottom=0)
+    axes[0][0].set_ylim(bottom=panels.lowest(data, workload))
     handles = panels.names(data, ran)
     figure.legend(handles=handles, loc="outside upper center", ncols=len(handles))
     return figure

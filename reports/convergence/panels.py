@@ -25,7 +25,7 @@ AGAINST = {"seconds": "seconds from the first environment step (log scale)", "st
 def curves(axis: Axes, data: Dataset, workload: str, kind: str, against: str, labels: Sequence[str]) -> pd.DataFrame:
     """Returns of each run: a thin line, and a thick one for the run of a system that has the median mean.
 
-    Second runs of a system are dotted and faint. Limits of the axis upwards are left to whoever has several that share them.
+    Second runs of a system are dotted and faint. Limits of returns are left to whoever has several axes that share them.
 
     Parameters
     ----------
@@ -56,9 +56,20 @@ def curves(axis: Axes, data: Dataset, workload: str, kind: str, against: str, la
     level(axis, data.workloads[workload]["thresholds"][kind])
     axis.set_xlabel(AGAINST[against])
     if against == "seconds":
-        axis.set_xlim(left=0.1)
+        later = frame["seconds"][frame["seconds"] > 0]
+        axis.set_xlim(left=max(0.1, later.min()) if len(later) else 0.1)
         plain_log(axis.xaxis)
     return pd.concat(drawn, ignore_index=True) if drawn else pd.DataFrame()
+
+
+def lowest(data: Dataset, workload: str) -> float:
+    """Where an axis of returns begins, of all `KINDS`: at 0, or a little below all points but the lowest twentieth."""
+    frames = [data.series[f"curves-{kind}"] for kind in KINDS]
+    returns = pd.concat([frame["mean_return"][frame["workload"] == workload] for frame in frames])
+    if returns.empty or returns.min() >= 0:
+        return 0.0
+    low = float(returns.quantile(0.05))
+    return min(0.0, low - 0.03 * (float(returns.max()) - low))
 
 
 def names(data: Dataset, labels: Sequence[str]) -> list[Line2D]:

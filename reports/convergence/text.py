@@ -6,12 +6,15 @@ from reports.dataset import AGAIN, REFERENCE, SAME_CODE, SYNCHRONOUS, Dataset
 from reports.tables import number, with_interval
 from suites.crossings import KINDS
 
+LOWEST = "Where returns are negative, points among the lowest twentieth may lie below the axis."
+
 CAPTIONS = {
-    "curves": "Learning curves: a thin line a run, a thick one for the run with the median mean. Dashed: the threshold.",
+    "curves": "Learning curves: a thin line a run, a thick one for the run with the median mean. Dashed: the threshold. "
+    + LOWEST,
     "threshold": "Time to threshold: interquartile means with their 95 % intervals, and below them every run; its line reaches "
     "down to the last moment before which it was not there. An open triangle is a run that ended without reaching it.",
     "time": "Where the measured seconds of each process went, mean over runs; hatched: waiting. What is missing to 100 % is "
-    "handling messages, and what a system does not report. RLlib's are its own, smoothed timers.",
+    "handling messages, and what a system does not report.",
 }
 TABLE_TEXTS = {
     "threshold": ("Time to threshold", "Interquartile means over the runs that got there; n counts all runs."),

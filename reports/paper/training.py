@@ -10,6 +10,7 @@ from matplotlib.lines import Line2D
 from reports.convergence import panels
 from reports.convergence.breakdown import of_workload
 from reports.convergence.tables import ratios, thresholds
+from reports.convergence.text import LOWEST
 from reports.dataset import AGAIN, REFERENCE, Dataset
 from reports.looks import DASHED, INK, look
 from reports.marks import plain, plain_log
@@ -45,7 +46,7 @@ def curves(data: Dataset, workload: str) -> Plate:
     """Evaluated return against seconds: a thin line a run, a thick one for the run in the middle."""
     figure, (axis,) = new(2.2)
     drawn = panels.curves(axis, data, workload, "evaluated", "seconds", _shown(data, workload))
-    axis.set_ylim(bottom=0)
+    axis.set_ylim(bottom=panels.lowest(data, workload))
     axis.set_ylabel("evaluated return")
     counts = drawn[["system", "session", "block"]].drop_duplicates()["system"].value_counts()
     ran = [label for label in _shown(data, workload) if label in counts]
@@ -54,7 +55,7 @@ def curves(data: Dataset, workload: str) -> Plate:
     caption = (
         f"{data.workloads[workload]['title']}: greedy return of published policies, 20 episodes each (n = {how_many(counts)}). "
         "A thin line is a run, "
-        f"the thick one that with the median mean. Dashed: the threshold, {threshold:g}."
+        f"the thick one that with the median mean. Dashed: the threshold, {threshold:g}. {LOWEST}"
     )
     return Plate(f"{workload}-curves", figure, caption, drawn)
 
