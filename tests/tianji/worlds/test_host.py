@@ -1,4 +1,4 @@
-"""A host before the start: what comes early is kept, and does not call for it again."""
+"""A host before the start and at the end: what comes early is kept and does not call again, what comes late is counted."""
 
 import time
 
@@ -12,6 +12,8 @@ from tianji.messages import SlotRef
 from tianji.roles.actor import Actor, Rollout, RolloutDone
 from tianji.telemetry import Account
 from tianji.worlds.host import Host
+
+SPEC = EdgeSpec(opaque_layout(8), 2, 1)
 
 
 class Instant:
@@ -31,21 +33,26 @@ class Instant:
         pass
 
 
+def an_actors(network, inlet, publisher, told, address=None):
+    """The host of an actor that waits for fresh weights."""
+    return Host(
+        Actor("actor", producer=0, layout=SPEC.layout.id, fresh_weights=True),
+        Instant(),
+        told.append,
+        time.monotonic_ns,
+        time.monotonic_ns,
+        outlets={"chunks": network.outlet(inlet.uri, SPEC, 0)},
+        weights_in=network.weights_inlet(publisher.uri, 3),
+        address=address,
+    )
+
+
 def test_what_comes_before_the_start_is_kept_and_waited_for_once(tmp_path):
-    spec = EdgeSpec(opaque_layout(8), 2, 1)
     told = []
     with Network() as network:
-        inlet = network.inlet(f"shm://{tmp_path}/c", spec)
+        inlet = network.inlet(f"shm://{tmp_path}/c", SPEC)
         publisher = network.weights_outlet(f"shm://{tmp_path}/w", 3)
-        host = Host(
-            Actor("actor", producer=0, layout=spec.layout.id, fresh_weights=True),
-            Instant(),
-            told.append,
-            time.monotonic_ns,
-            time.monotonic_ns,
-            outlets={"chunks": network.outlet(inlet.uri, spec, 0)},
-            weights_in=network.weights_inlet(publisher.uri, 3),
-        )
+        host = an_actors(network, inlet, publisher, told)
         publisher.publish(0, np.full(3, 5, np.float32))
         with Waiter(host.endpoints) as waiter, Waiter([inlet, publisher]) as others:
             for _ in range(20):
@@ -63,21 +70,11 @@ def test_what_comes_before_the_start_is_kept_and_waited_for_once(tmp_path):
 
 
 def test_weights_that_came_and_were_not_read_when_the_role_ends_are_counted(tmp_path):
-    spec = EdgeSpec(opaque_layout(8), 2, 1)
     told = []
     with Network() as network:
-        inlet = network.inlet(f"shm://{tmp_path}/c", spec)
+        inlet = network.inlet(f"shm://{tmp_path}/c", SPEC)
         publisher = network.weights_outlet("tcp://127.0.0.1:0", 3)
-        host = Host(
-            Actor("actor", producer=0, layout=spec.layout.id, fresh_weights=True),
-            Instant(),
-            told.append,
-            time.monotonic_ns,
-            time.monotonic_ns,
-            outlets={"chunks": network.outlet(inlet.uri, spec, 0)},
-            weights_in=network.weights_inlet(publisher.uri, 3),
-            address="127.0.0.2",
-        )
+        host = an_actors(network, inlet, publisher, told, address="127.0.0.2")
         host.begin()
         publisher.publish(0, np.zeros(3, np.float32))
         deadline = time.monotonic() + 10
