@@ -18,6 +18,7 @@ from reports.dataset import AGAIN, REFERENCE, Dataset
 from reports.scaling.lookup import PEER, Scaled, settings
 from reports.scaling.text import title
 from reports.tables import pipe_table, with_interval
+from suites.crossings import KINDS
 
 BEGIN = "<!-- results: made by `nox -s readme` from results/reference; not by hand -->"
 END = "<!-- end of results -->"
@@ -68,11 +69,11 @@ def ratios(data: Dataset) -> list[tuple[str, ...]]:
             same = peer == f"{REFERENCE}{AGAIN}"
             if peer.endswith(AGAIN) and not same:
                 continue
-            rows = [data.find(workload, REFERENCE, "time_to_threshold_ratio", kind, peer) for kind in ("evaluated", "training")]
+            rows = [data.find(workload, REFERENCE, "time_to_threshold_ratio", kind, peer) for kind in KINDS]
             if all(row is None for row in rows):
                 continue
             counts = sorted({row["n"] + row["censored"] for row in rows if row is not None})
-            evaluated, training = (bounded(data, workload, REFERENCE, peer, kind) for kind in ("evaluated", "training"))
+            evaluated, training = (bounded(data, workload, REFERENCE, peer, kind) for kind in KINDS)
             name = "itself (noise floor)" if same else data.titles[peer]
             lines.append((workload, name, evaluated, training, "/".join(map(str, counts))))
     return lines

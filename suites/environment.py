@@ -11,7 +11,7 @@ from typing import Any
 
 import psutil
 
-PACKAGES = ("numpy", "torch", "ray", "gymnasium", "pyzmq", "msgspec", "safetensors")
+PACKAGES = ("numpy", "torch", "ray", "stable-baselines3", "gymnasium", "box2d", "ale-py", "pyzmq", "msgspec", "safetensors")
 ROOT = Path(__file__).parent.parent
 
 

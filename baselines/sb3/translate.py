@@ -38,7 +38,7 @@ def settings(w: Workload, seed: int) -> dict[str, Any]:
             "seed": seed,
             # Checks for people who write environments: no system has them on. And nobody watches: asked for pictures, as this
             # function does unless told otherwise, LunarLander makes a body of each puff of its engines, and its physics
-            # take from twice to ten times as long.
+            # take several times as long.
             "env_kwargs": {"disable_env_checker": True, "render_mode": None},
         },
         "arguments": {**arguments, "seed": seed, "device": "cpu"},
