@@ -4,6 +4,7 @@ import pytest
 from baselines import system as systems
 from suites import catalogue
 from suites.cli import ConfigError
+from suites.convergence import sweep as convergence
 
 
 def test_every_workload_that_comes_with_the_project_is_valid():
@@ -96,6 +97,17 @@ def test_a_wrong_key_or_value_is_named(tiny, change, says):
     assert says in str(raised.value)
     assert str(path) in str(raised.value)
     assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("profile", convergence.PROFILES.values(), ids=convergence.PROFILES)
+def test_every_system_of_a_convergence_profile_can_train_on_each_of_its_workloads(profile):
+    """A system that cannot is left out of a run with a line among many: "all systems" would be less than was said."""
+    reasons = {
+        (name, system): systems.get(system).unable(catalogue.load(name))
+        for name in profile.workloads
+        for system in profile.systems
+    }
+    assert set(reasons.values()) == {None}, reasons
 
 
 def test_an_unknown_workload_gets_a_suggestion():
