@@ -20,6 +20,8 @@ STEPS = ((1.0, 1.5, 2.0, 3.0, 5.0, 7.0), (1.0, 2.0, 5.0), (1.0,))
 """Of each decade of a logarithmic axis, where ticks may stand: the first that leave room for what is written."""
 TICKS_AT_MOST = 7
 """Of such an axis, however long it is."""
+CLOSEST = 0.65
+"""Between two of its ticks, in rooms that matplotlib reckons a number takes: 150 and 200 stand nearer than others."""
 NAMES_AT_MOST = 6
 """Sizes that stand beside each other below an axis; more lean."""
 
@@ -116,10 +118,12 @@ class FewTicks(Locator):
         low, high = sorted((vmin, vmax))
         decades = 10.0 ** np.arange(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
         # Numbers of one place are narrower than what matplotlib reckons with.
-        room = min(TICKS_AT_MOST, self._drawn.get_tick_space() + 1)
+        space = self._drawn.get_tick_space()
+        room = min(TICKS_AT_MOST, space + 1)
         for steps in STEPS:
             there = [float(tick) for tick in np.outer(decades, steps).ravel() if low <= tick <= high]
-            if len(there) <= room:
+            closest = np.diff(np.log10(there)).min(initial=math.inf) / math.log10(high / low)
+            if len(there) <= room and closest * space >= CLOSEST:
                 return there
         return there[:: math.ceil(len(there) / room)]
 
