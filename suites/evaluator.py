@@ -49,6 +49,8 @@ def evaluate(
         when a process that plays ended before it was done; what it printed says why.
     """
     e = workload.evaluation
+    if not snapshots:
+        return
     judges = min(len(os.sched_getaffinity(0)), math.ceil(len(snapshots) / WORTH_A_JUDGE))
     with _Judges(workload, judges) as panel:
 

@@ -92,6 +92,10 @@ def test_who_stops_listening_leaves_no_process(tiny, tmp_path, snapshots):
     assert not judges()
 
 
+def test_a_run_that_left_no_snapshot_has_no_evaluation(tiny, tmp_path):
+    assert list(evaluate(tmp_path, of_threshold(tiny, 501.0), [], lambda share: None)) == []
+
+
 KILLED = """
 import sys
 from pathlib import Path
