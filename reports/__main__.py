@@ -11,9 +11,9 @@ from tempfile import TemporaryDirectory
 from suites.bundle import BundleError
 from suites.cli import DONE, FAILED, ConfigError, OneLineParser, run
 
-PAPER_MARK = "all.tex"
 MARK = "summary.json"
-"""What a folder that `build` wrote is known by: only such a one may be written over."""
+PAPER_MARK = "all.tex"
+"""What a folder that `build` or `paper` wrote is known by: only such a one may be written over."""
 
 
 def parser() -> OneLineParser:
@@ -57,23 +57,37 @@ def parser() -> OneLineParser:
     return top
 
 
+def may_be_written(out: Path, mark: str, what: str) -> None:
+    """Refuse a folder that holds something else, before any work is done for it."""
+    if out.exists() and (not out.is_dir() or (any(out.iterdir()) and not (out / mark).exists())):
+        raise ConfigError(f"--out {out}: exists and is not {what}; name a new folder")
+
+
+def made(out: Path) -> None:
+    """Make the folder, or say why not."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"--out {out}: {error.strerror}") from None
+
+
 def build(options: Namespace) -> int:
     """Build a report and print its headlines."""
     out, history = options.out, options.history
     if history is not None and not history.is_dir():
         raise ConfigError(f"--history {history}: there is no such folder")
-    if out.exists() and (not out.is_dir() or (any(out.iterdir()) and not (out / MARK).exists())):
-        raise ConfigError(f"--out {out}: exists and is not a report; name a new folder")
+    may_be_written(out, MARK, "a report")
     from reports import dataset, terminal
     from reports.build import build as write
-    from reports.figures import KINDS
     from reports.history import read
+    from reports.press import KINDS
 
     try:
         data = dataset.load(options.bundles)
         entries = [] if history is None else read(history)
     except BundleError as error:
         raise ConfigError(str(error)) from error
+    made(out)
     report = write(data, out, entries, ["svg"] if options.svg else KINDS)
     terminal.show(data, report.tables)
     for claim in report.claims:
@@ -85,8 +99,7 @@ def build(options: Namespace) -> int:
 def paper(options: Namespace) -> int:
     """Write the figures of a paper."""
     out = options.out
-    if out.exists() and (not out.is_dir() or (any(out.iterdir()) and not (out / PAPER_MARK).exists())):
-        raise ConfigError(f"--out {out}: exists and holds no figures of ours; name a new folder")
+    may_be_written(out, PAPER_MARK, "a folder of plates")
     from reports import dataset
     from reports.paper import plates, systems, training
 
@@ -94,9 +107,9 @@ def paper(options: Namespace) -> int:
         data = dataset.load(options.bundles)
     except BundleError as error:
         raise ConfigError(str(error)) from error
+    made(out)
     with plates.style():
         drawn = [*training.plates(data), *systems.plates(data)]
-    out.mkdir(parents=True, exist_ok=True)
     plates.write(drawn, out)
     print(f"paper: {len(drawn)} figures in {out}")
     return DONE

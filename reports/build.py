@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from reports import claims, dataset, figures, history, page, staleness, tables
+from reports import claims, dataset, figures, history, page, press, staleness, tables
 from reports.claims import Judged
 from reports.convergence import tables as convergence
 from reports.dataset import Dataset
@@ -25,7 +25,7 @@ class Report(NamedTuple):
     page: Path
 
 
-def build(data: Dataset, out: Path, entries: Sequence[Entry] = (), kinds: Sequence[str] = figures.KINDS) -> Report:
+def build(data: Dataset, out: Path, entries: Sequence[Entry] = (), kinds: Sequence[str] = press.KINDS) -> Report:
     """Write summary, series, tables, figures, claims and the page.
 
     Parameters

@@ -1,4 +1,4 @@
-"""Every figure of a report, and how they are written: as SVG, PDF and PNG."""
+"""Every figure of a report, and the style that they are drawn and written in."""
 
 from __future__ import annotations
 
@@ -6,23 +6,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-import matplotlib
-
-matplotlib.use("Agg")
-
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
-from reports import staleness
+from reports import press, staleness
 from reports.convergence import figures as convergence
 from reports.dataset import Dataset
 from reports.looks import STYLE
 from reports.scaling import figures as scaling
 from reports.transmission import figures as transmission
-
-KINDS = ("svg", "pdf", "png")
-METADATA = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
-"""Nothing in a file says when it was made: the same data gives the same bytes."""
 
 
 @contextmanager
@@ -39,12 +31,9 @@ def all_figures(data: Dataset) -> dict[str, Figure]:
 
 
 def write(figures: dict[str, Figure], out: Path, kinds: Sequence[str]) -> None:
-    """Write each figure in these `KINDS`, and free it."""
+    """Write each figure in these `press.KINDS`, and free it."""
     folder = out / "figures"
     folder.mkdir(exist_ok=True)
     # Text stays text in SVG.
     with plt.style.context(STYLE), plt.rc_context({"svg.fonttype": "none"}):
-        for name, figure in figures.items():
-            for kind in kinds:
-                figure.savefig(folder / f"{name}.{kind}", metadata=METADATA.get(kind))
-            plt.close(figure)
+        press.write(figures, folder, kinds)

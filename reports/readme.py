@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from itertools import zip_longest
 from pathlib import Path
 
+from reports import bounds
 from reports.claims import Judged
-from reports.convergence.tables import bounded
+from reports.convergence.tables import times
 from reports.dataset import AGAIN, REFERENCE, Dataset
 from reports.scaling.lookup import PEER, Scaled, settings
 from reports.scaling.text import title
@@ -73,7 +74,7 @@ def ratios(data: Dataset) -> list[tuple[str, ...]]:
             if all(row is None for row in rows):
                 continue
             counts = sorted({row["n"] + row["censored"] for row in rows if row is not None})
-            evaluated, training = (bounded(data, workload, REFERENCE, peer, kind) for kind in KINDS)
+            evaluated, training = (bounds.text(times(data, workload, REFERENCE, peer, kind)) for kind in KINDS)
             name = "itself (noise floor)" if same else data.titles[peer]
             lines.append((workload, name, evaluated, training, "/".join(map(str, counts))))
     return lines

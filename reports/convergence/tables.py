@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
+from reports import bounds
 from reports.dataset import AGAIN, REFERENCE, SAME_CODE, SYNCHRONOUS, Dataset
 from reports.tables import with_interval
 from suites.crossings import KINDS
@@ -11,13 +12,9 @@ from suites.crossings import KINDS
 QUANTITIES = ("targets", "advantages", "loss", "gradient", "weights")
 
 
-def bounded(data: Dataset, workload: str, first: str, second: str, kind: str) -> str:
-    """The ratio of times to threshold; a one-sided bound where one side did not always get there."""
-    for metric, sign in (("time_to_threshold_ratio_at_least", "> "), ("time_to_threshold_ratio_at_most", "< ")):
-        row = data.find(workload, first, metric, kind, second)
-        if row is not None and row["value"] is not None:
-            return f"{sign}{with_interval(row, 'x')}"
-    return with_interval(data.find(workload, first, "time_to_threshold_ratio", kind, second), "x")
+def times(data: Dataset, workload: str, first: str, second: str, kind: str) -> list[bounds.Told]:
+    """How many times as fast the first reaches its threshold, as it may be told."""
+    return bounds.told(lambda metric: data.find(workload, first, metric, kind, second))
 
 
 def thresholds(data: Dataset, workload: str) -> pd.DataFrame:
@@ -63,8 +60,8 @@ def ratios(data: Dataset, workload: str) -> pd.DataFrame:
                 "Faster": data.titles[first],
                 "than": data.titles[second],
                 "Pairs": str(min(counts)) if len(set(counts)) == 1 else "/".join(map(str, counts)),
-                "Evaluated return": bounded(data, workload, first, second, "evaluated"),
-                "Training return": bounded(data, workload, first, second, "training"),
+                "Evaluated return": bounds.text(times(data, workload, first, second, "evaluated")),
+                "Training return": bounds.text(times(data, workload, first, second, "training")),
                 "Steps to evaluated": with_interval(
                     data.find(workload, first, "steps_to_threshold_ratio", "evaluated", second), "x"
                 ),

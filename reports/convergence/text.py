@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from reports import bounds
+from reports.convergence.tables import times
 from reports.dataset import AGAIN, REFERENCE, SAME_CODE, SYNCHRONOUS, Dataset
 from reports.tables import number, with_interval
 from suites.crossings import KINDS
@@ -40,24 +42,39 @@ TABLE_TEXTS = {
 
 def headlines(data: Dataset) -> list[str]:
     """A sentence for each workload and peer."""
-    lines = []
-    for workload in sorted(data.workloads):
-        for peer in data.systems:
-            if peer in (REFERENCE, SYNCHRONOUS) or peer.endswith(AGAIN):
-                continue
-            total = data.find(workload, REFERENCE, "time_to_threshold_ratio", "evaluated", peer)
-            engineering = data.find(workload, SYNCHRONOUS, "time_to_threshold_ratio", "evaluated", peer)
-            discipline = data.find(workload, REFERENCE, "time_to_threshold_ratio", "evaluated", SYNCHRONOUS)
-            if total is None or total["value"] is None:
-                continue
-            parts = ""
-            if engineering and discipline and peer not in SAME_CODE:
-                parts = f" = {with_interval(engineering)} engineering x {with_interval(discipline)} discipline"
-            lines.append(
-                f"{workload}: {data.titles[REFERENCE]} reaches the evaluated threshold {with_interval(total, 'x')} as fast as "
-                f"{data.titles[peer]}{parts} (n = {total['n']} blocks)."
-            )
-    return lines
+    return [
+        sentence
+        for workload in sorted(data.workloads)
+        for peer in data.systems
+        if peer not in (REFERENCE, SYNCHRONOUS) and not peer.endswith(AGAIN)
+        if (sentence := headline(data, workload, peer)) is not None
+    ]
+
+
+def headline(data: Dataset, workload: str, peer: str) -> str | None:
+    """How many times as fast the evaluated threshold is reached, or what is known of it; None: nothing."""
+    total = times(data, workload, REFERENCE, peer, "evaluated")
+    ours, theirs = (data.find(workload, label, "time_to_threshold_s", "evaluated") for label in (REFERENCE, peer))
+    if ours is None or theirs is None:
+        return None
+    got_there = " and ".join(
+        f"{row['n'] - row['censored']} of {row['n']} runs of {data.titles[label]}"
+        for label, row in ((REFERENCE, ours), (peer, theirs))
+    )
+    begins = f"{workload}: {data.titles[REFERENCE]} reaches the evaluated threshold"
+    if not total:
+        return f"{begins} at an unknown ratio to {data.titles[peer]} ({got_there} get there)."
+    fast = " and ".join(f"{bounds.WORDS[one.bound]}{with_interval(one.row, 'x')}" for one in total)
+    counts = f"n = {'/'.join(str(one.row['n']) for one in total)} blocks"
+    if any(one.bound for one in total):
+        return f"{begins} {fast} as fast as {data.titles[peer]} ({counts}; {got_there} get there)."
+    parts = ""
+    if peer not in SAME_CODE:
+        engineering = times(data, workload, SYNCHRONOUS, peer, "evaluated")
+        discipline = times(data, workload, REFERENCE, SYNCHRONOUS, "evaluated")
+        if [one.bound for one in (*engineering, *discipline)] == ["", ""]:
+            parts = f" = {with_interval(engineering[0].row)} engineering x {with_interval(discipline[0].row)} discipline"
+    return f"{begins} {fast} as fast as {data.titles[peer]}{parts} ({counts})."
 
 
 def findings(data: Dataset, workload: str) -> list[str]:

@@ -12,7 +12,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from reports.figures import KINDS, METADATA
+from reports import press
 from reports.looks import STYLE
 from reports.tables import escape, latex
 
@@ -84,19 +84,17 @@ def style() -> Iterator[None]:
 
 def write(plates: Sequence[Plate], out: Path) -> list[Path]:
     """Write each plate as SVG, PDF, PNG, CSV and LaTeX, and free its figure; the files."""
-    written: list[Path] = []
-    with style():
-        for plate in plates:
-            files = {kind: out / f"{plate.name}.{kind}" for kind in (*KINDS, "csv", "tex")}
-            for kind in KINDS:
-                plate.figure.savefig(files[kind], metadata=METADATA.get(kind))
-            plt.close(plate.figure)
-            plate.drawn.to_csv(files["csv"], index=False, float_format="%.6g")
-            files["tex"].write_text(tex(plate), encoding="utf-8")
-            written += files.values()
+    # First, for what it marks may be written over: what is left of an interrupted run too.
     every = out / "all.tex"
     every.write_text(ALL.replace("%INPUTS%", "\n".join(rf"\input{{{plate.name}}}" for plate in plates)), encoding="utf-8")
-    return [*written, every]
+    with style():
+        written = [every, *press.write({plate.name: plate.figure for plate in plates}, out)]
+    for plate in plates:
+        table, text = out / f"{plate.name}.csv", out / f"{plate.name}.tex"
+        plate.drawn.to_csv(table, index=False, float_format="%.6g")
+        text.write_text(tex(plate), encoding="utf-8")
+        written += [table, text]
+    return written
 
 
 def tex(plate: Plate) -> str:

@@ -7,18 +7,25 @@ from collections.abc import Iterator
 import pandas as pd
 from matplotlib.lines import Line2D
 
+from reports import bounds
 from reports.convergence import panels
 from reports.convergence.breakdown import of_workload
 from reports.convergence.tables import ratios, thresholds
+from reports.convergence.tables import times as times_as_fast
 from reports.convergence.text import LOWEST
 from reports.dataset import AGAIN, REFERENCE, Dataset
 from reports.looks import DASHED, INK, look
 from reports.marks import plain, plain_log
 from reports.paper.plates import COLUMNS, Plate, how_many, new
 from reports.tables import with_interval
+from suites.crossings import KINDS
+from suites.statistics import MINIMUM_FOR_INTERVAL
 
 INTERVALS = "Bars are 95 % intervals"
 WORDS = {"evaluated": "evaluated", "training": "training mean of 100 episodes"}
+ARROW = {"arrowstyle": "<-", "linewidth": 1.2, "mutation_scale": 7, "shrinkA": 0, "shrinkB": 0}
+"""It points to where it is drawn from."""
+ARROW_PT = 14
 PARTS_AT_MOST = 12
 """Processes in a breakdown: more are not legible in a column."""
 
@@ -88,20 +95,26 @@ def breakdown(data: Dataset, workload: str) -> Plate:
 
 
 def forest_rows(data: Dataset) -> pd.DataFrame:
-    """Ratios of times to threshold: TianJi against every peer, and itself against itself."""
-    rows = [
+    """Ratios of times to threshold, or their bounds: TianJi against every peer, and what ran twice against itself."""
+    pairs = dict.fromkeys(
+        (row["workload"], row["system"], row["baseline"])
+        for row in data.rows
+        if (row["suite"], row["metric"]) == ("convergence", bounds.METRIC)
+        if row["system"] == REFERENCE or row["baseline"].endswith(AGAIN)
+    )
+    return pd.DataFrame(
         {
-            "workload": row["workload"],
-            "system": row["system"],
-            "baseline": row["baseline"],
-            "kind": row["threshold_kind"],
+            "workload": pair[0],
+            "system": pair[1],
+            "baseline": pair[2],
+            "kind": kind,
+            "bound": bound,
             **{key: row[key] for key in ("value", "ci_low", "ci_high", "n", "censored")},
         }
-        for row in data.rows
-        if (row["suite"], row["metric"]) == ("convergence", "time_to_threshold_ratio") and row["value"] is not None
-        if row["system"] == REFERENCE or row["baseline"].endswith(AGAIN)
-    ]
-    return pd.DataFrame(rows)
+        for pair in pairs
+        for kind in KINDS
+        for row, bound in times_as_fast(data, *pair, kind)
+    )
 
 
 def _opponent(data: Dataset, label: str) -> str:
@@ -122,6 +135,15 @@ def forest(data: Dataset, drawn: pd.DataFrame) -> Plate:
             face = colour if row["kind"] == "evaluated" else "white"
             if pd.notna(row["ci_low"]):
                 axis.hlines(at, row["ci_low"], row["ci_high"], color=colour, linewidth=1.2)
+            if row["bound"]:
+                way = 1 if row["bound"] == "at_least" else -1
+                axis.annotate(
+                    "",
+                    (row["value"], at),
+                    (way * ARROW_PT, 0),
+                    textcoords="offset points",
+                    arrowprops={**ARROW, "color": colour},
+                )
             axis.plot(row["value"], at, marker=marker or "o", markersize=4, markerfacecolor=face, color=colour, linestyle="")
         count = "/".join(str(n) for n in sorted(set(rows["n"])))
         names.append(f"{workload}\n{_opponent(data, str(baseline))} (n = {count})")
@@ -135,11 +157,14 @@ def forest(data: Dataset, drawn: pd.DataFrame) -> Plate:
         Line2D([], [], marker="o", linestyle="", color=INK, markerfacecolor=face, label=WORDS[kind])
         for kind, face in (("evaluated", INK), ("training", "white"))
     ]
+    if (drawn["bound"] != "").any():
+        handles.append(Line2D([], [], marker=">", color=INK, label="bound (> or <)"))
     figure.legend(handles=handles, loc="outside upper center", ncols=COLUMNS)
     caption = (
         "How many times as fast TianJi reaches a threshold as other systems: geometric means of ratios within blocks, with "
-        "95 % intervals by Student's t on logarithms. Right of the dashed line TianJi is faster. A system against itself is "
-        "the noise floor."
+        "95 % intervals by Student's t on logarithms. Points without "
+        f"an interval are of fewer than {MINIMUM_FOR_INTERVAL} blocks. Arrows are bounds: one side did not get there in every "
+        "block in which the other did. Right of the dashed line TianJi is faster. A system against itself is the noise floor."
     )
     table = pd.concat(
         [ratios(data, workload).assign(Workload=workload) for workload in sorted(data.workloads)], ignore_index=True

@@ -6,6 +6,7 @@ from typing import Any
 
 import pandas as pd
 
+from reports import bounds
 from reports.dataset import AGAIN, REFERENCE, Dataset
 from reports.scaling.lookup import Scaled, settings
 from reports.tables import number, with_interval
@@ -129,10 +130,7 @@ def times(scaled: Scaled) -> pd.DataFrame:
 
 def times_as_fast(scaled: Scaled, label: str, nodes: int, kind: str) -> str:
     """TianJi's ratio of times to another system; a one-sided bound where one of them did not always get there."""
-    for metric, sign in (("time_to_threshold_ratio_at_least", "> "), ("time_to_threshold_ratio_at_most", "< ")):
-        if (row := scaled.over(metric, label, nodes, kind)) is not None:
-            return f"{sign}{with_interval(row, 'x')}"
-    return with_interval(scaled.over("time_to_threshold_ratio", label, nodes, kind), "x")
+    return bounds.text(bounds.told(lambda metric: scaled.over(metric, label, nodes, kind)))
 
 
 def laws(scaled: Scaled) -> pd.DataFrame:

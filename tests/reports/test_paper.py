@@ -85,7 +85,8 @@ def test_what_is_drawn_is_what_was_measured(paper):
             "baseline": line["baseline"],
             "threshold_kind": line["kind"],
         }
-        (row,) = [r for r in rows if r["metric"] == "time_to_threshold_ratio" and all(r[k] == v for k, v in keys.items())]
+        metric = "_".join(["time_to_threshold_ratio", *([line["bound"]] if isinstance(line["bound"], str) else [])])
+        (row,) = [r for r in rows if r["metric"] == metric and all(r[k] == v for k, v in keys.items())]
         assert line["value"] == pytest.approx(row["value"], rel=1e-4)
     points = pd.read_csv(paper / "scaling-dqn-cpu-weak-netns-weak-throughput.csv")
     assert set(points["nodes"]) == {1, 2, 3, 4, 6, 8}
@@ -102,7 +103,7 @@ def test_the_same_bundles_give_the_same_bytes(paper, tmp_path):
 def test_only_a_folder_of_figures_is_written_over(capsys, tmp_path):
     (tmp_path / "precious").write_text("kept")
     said = refusal(capsys, run, "tianji-report", main, ["paper", str(SOURCES[0]), "--out", str(tmp_path)])
-    assert "holds no figures of ours" in said
+    assert "is not a folder of plates" in said
 
 
 def test_a_damaged_bundle_is_named_and_nothing_is_written(capsys, tmp_path):
@@ -112,3 +113,11 @@ def test_a_damaged_bundle_is_named_and_nothing_is_written(capsys, tmp_path):
     said = refusal(capsys, run, "tianji-report", main, ["paper", str(tmp_path / "copy"), "--out", str(tmp_path / "out")])
     assert victim.name in said
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("command", ["paper", "build"])
+def test_a_place_that_cannot_be_written_is_named_before_anything_is_drawn(capsys, tmp_path, command):
+    (tmp_path / "file").touch()
+    out = tmp_path / "file" / "out"
+    said = refusal(capsys, run, "tianji-report", main, [command, str(SOURCES[0]), "--out", str(out)])
+    assert f"--out {out}: " in said

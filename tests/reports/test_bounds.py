@@ -1,0 +1,89 @@
+"""Where a side did not always get there, a bound is told instead of the ratio of the few blocks in which both did."""
+
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import pytest
+
+from reports import bounds, dataset
+from reports.convergence import text
+from reports.convergence.tables import ratios
+from reports.paper import plates, training
+from reports.tables import number
+
+WORKLOAD = "lunarlander-dqn"
+REFERENCE = Path(__file__).parents[2] / "results" / "reference" / "convergence"
+
+
+def row(value, low=None, high=None, n=5):
+    return {"value": value, "ci_low": low, "ci_high": high, "n": n}
+
+
+@pytest.fixture(scope="module")
+def data():
+    """Runs of which some got there, and some systems never."""
+    return dataset.load(sorted(REFERENCE.glob(f"{WORKLOAD}.*")))
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ({"": row(1.35, 1.21, 1.51)}, "1.35x [1.21, 1.51]"),
+        ({"": row(2.74, n=2), "_at_most": row(2.52, n=3)}, "< 2.52x"),
+        ({"": row(None, n=0), "_at_least": row(3.15, n=2)}, "> 3.15x"),
+        ({"_at_least": row(2.0), "_at_most": row(4.0)}, "> 2.00x and < 4.00x"),
+        ({"": row(1.0), "_at_least": row(None, n=0)}, "1.00x"),
+        ({"": row(None, n=0)}, "-"),
+        ({}, "-"),
+    ],
+)
+def test_a_bound_goes_before_the_ratio(rows, said):
+    assert bounds.text(bounds.told(lambda metric: rows.get(metric.removeprefix(bounds.METRIC)))) == said
+
+
+def test_headlines_tell_bounds_and_who_got_there(data):
+    said = {sentence.partition(" as fast as ")[2].partition(" (")[0]: sentence for sentence in text.headlines(data)}
+    assert set(said) == {"XingTian-style", "RLlib", "Stable-Baselines3"}
+    assert "more than 3.15x as fast as RLlib (n = 2 blocks; 2 of 5 runs of TianJi and 0 of 5 runs of RLlib" in said["RLlib"]
+    assert "less than 2.52x as fast as" in said["Stable-Baselines3"]
+    assert "discipline" not in said["Stable-Baselines3"], "a product of what the easy blocks say"
+
+
+def test_who_never_got_there_beside_who_never_did_is_said(data):
+    rows = [
+        row | {"value": None, "n": 0, "censored": 5} if row["metric"].startswith(bounds.METRIC) else row for row in data.rows
+    ]
+    none = dataset.Dataset(**{**vars(data), "rows": rows})
+    assert "at an unknown ratio to RLlib (2 of 5 runs of TianJi and 0 of 5 runs of RLlib get there)" in str(
+        text.headlines(none)
+    )
+
+
+def test_the_picture_of_ratios_says_what_the_table_does(data):
+    drawn = training.forest_rows(data)
+    table = ratios(data, WORKLOAD)
+    columns = {"evaluated": "Evaluated return", "training": "Training return"}
+    assert set(drawn["bound"]) == {"", *bounds.SIGNS}
+    of_ours = drawn[drawn["system"] == "tianji"]
+    assert len(of_ours) == 8
+    for _, point in of_ours.iterrows():
+        (line,) = (
+            told
+            for _, told in table.iterrows()
+            if told["Faster"] == data.titles["tianji"] and told["than"] == data.titles[point["baseline"]]
+        )
+        cell = line[columns[point["kind"]]]
+        sign = f"{bounds.SIGNS[point['bound']]} " if point["bound"] else ""
+        assert cell.startswith(f"{sign}{number(point['value'])}x")
+
+
+def test_a_bound_is_drawn_as_an_arrow_to_where_the_ratio_is(data):
+    drawn = training.forest_rows(data)
+    with plates.style():
+        plate = training.forest(data, drawn)
+    arrows = [text for text in plate.figure.axes[0].texts if text.arrow_patch is not None]
+    ways = sorted((text.xy[0], text.xyann[0] > 0) for text in arrows)
+    bounded = drawn[drawn["bound"] != ""]
+    assert ways == sorted((point["value"], point["bound"] == "at_least") for _, point in bounded.iterrows())
+    assert "Arrows are bounds" in plate.caption
+    plt.close(plate.figure)
