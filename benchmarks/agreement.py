@@ -17,7 +17,8 @@ import numpy as np
 import pandas as pd
 
 from reports import dataset
-from reports.dataset import AGAIN, REFERENCE
+from reports.dataset import REFERENCE
+from suites.summary import AGAIN
 
 KEYS = ("workload", "explorers", "size_bytes", "system", "baseline")
 

@@ -9,40 +9,58 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from reports.tables import with_interval
+from reports.tables import inverse, with_interval
 
 METRIC = "time_to_threshold_ratio"
-SIGNS = {"at_least": ">", "at_most": "<"}
+SIGNS = {"at_least": "> ", "at_most": "< ", "": ""}
 WORDS = {"at_least": "more than ", "at_most": "less than ", "": ""}
-NOTHING = "-"
+INVERSES = {"at_least": "at_most", "at_most": "at_least"}
+NOTHING, NEITHER = "-", "not comparable"
 
 Row = dict[str, Any]
 
 
 class Told(NamedTuple):
-    """A row of the summary that has a value."""
+    """What stands for a pair: nothing, a row of the summary that has a value, or that they cannot be compared."""
 
-    row: Row
-    bound: str
-    """One of `SIGNS`; empty: the ratio itself."""
+    row: Row | None
+    bound: str = ""
+    """Which one of `SIGNS` the row's value has."""
+    neither: bool = False
+    """Each got there in blocks in which the other did not: the ratio has no bound on either side."""
+
+    @property
+    def words(self) -> str:
+        """As a table has it: `1.35x [1.21, 1.51]`, or `> 3.29x (2 of 5)`."""
+        if self.row is None:
+            return NEITHER if self.neither else NOTHING
+        return SIGNS[self.bound] + counted(self.row)
+
+    @property
+    def inverse(self) -> Told:
+        """Of the other one to this one."""
+        return Told(inverse(self.row), INVERSES.get(self.bound, self.bound), self.neither)
 
 
-def told(find: Callable[[str], Row | None]) -> list[Told]:
-    """What there is to tell of a pair: its bounds (two, where either was without the other), or its ratio, or nothing.
+def told(find: Callable[[str], Row | None]) -> Told:
+    """What there is to tell of a pair: a bound, or else its ratio.
+
+    Either bound is over the blocks in which that one side got there. Where only one side was left behind, these are all
+    blocks in which anybody got there; where both were, now one and now the other, neither bound holds for all of them.
 
     Parameters
     ----------
     find
         from a metric to the pair's row.
     """
+    rows = {bound: find("_".join(filter(None, (METRIC, bound)))) for bound in SIGNS}
+    known = {bound: row for bound, row in rows.items() if row is not None and row["value"] is not None}
+    if known.keys() >= {"at_least", "at_most"}:
+        return Told(None, neither=True)
+    return next((Told(row, bound) for bound, row in known.items()), Told(None))
 
-    def having(suffix: str) -> list[Told]:
-        row = find("_".join(filter(None, (METRIC, suffix))))
-        return [] if row is None or row["value"] is None else [Told(row, suffix)]
 
-    return [one for bound in SIGNS for one in having(bound)] or having("")
-
-
-def text(found: list[Told]) -> str:
-    """`1.35x [1.21, 1.51]`, or `> 3.29x`."""
-    return " and ".join(f"{SIGNS.get(one.bound, '')} {with_interval(one.row, 'x')}".lstrip() for one in found) or NOTHING
+def counted(row: Row | None) -> str:
+    """A ratio with its interval, and of how many of its blocks it is, where not of all."""
+    text = with_interval(row, "x")
+    return f"{text} ({row['n']} of {row['n'] + row['censored']})" if row and row["value"] and row["censored"] else text

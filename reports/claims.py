@@ -161,7 +161,9 @@ def _find(data: Dataset, claim: Claim, reading: Reading, system: str) -> Finding
     kind = claim.hardware
     own = kind is not None and cores >= kind.cores and (not kind.testbeds or row["testbed"] in kind.testbeds)
     unit = "x" if claim.published is not None else ""
-    more = f"; {row['censored']} pairs left out, in which one did not get there" if row["censored"] else ""
+    high = row["ci_high"]
+    short = f"; all of it below {number(claim.value)}{unit}" if high is not None and claim.value and high < claim.value else ""
+    more = f"; {row['censored']} pairs left out, in which one or both did not get there" if row["censored"] else ""
     return Finding(
         reading=reading.title,
         system=system,
@@ -170,7 +172,7 @@ def _find(data: Dataset, claim: Claim, reading: Reading, system: str) -> Finding
         ci_low=row["ci_low"],
         ci_high=row["ci_high"],
         n=row["n"],
-        measured=f"{with_interval(row, unit)}, n = {row['n']}{more}",
+        measured=f"{with_interval(row, unit)}, n = {row['n']}{short}{more}",
         machine=machine,
     )
 

@@ -1,4 +1,4 @@
-"""What figures and tables are drawn from: `summary.json` and `series/*.csv`, and nothing else."""
+"""What figures and tables are drawn from: what `summary.json` and `series/*.csv` hold, and what the bundles are called."""
 
 from __future__ import annotations
 
@@ -19,11 +19,10 @@ from suites.scaling import analysis as scaling
 from suites.scaling import comparison
 from suites.scaling.analysis import COPIES, Setting
 from suites.staleness import analysis as staleness
-from suites.summary import label_of
+from suites.summary import AGAIN, label_of
 from suites.transmission import analysis as transmission
 
 SCHEMA = "tianji-bench/summary/1"
-AGAIN = "-again"
 REFERENCE, SYNCHRONOUS = "tianji", "sync"
 SAME_CODE = ("xingtian",)
 """Peers made of the same code as the reference: what they differ by is discipline, not engineering."""

@@ -9,9 +9,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
+from suites.scaling.analysis import COPIES
+from suites.summary import AGAIN
+
 STYLE = Path(__file__).parent / "style.mplstyle"
-AGAIN = "-again"
-COPIES = "-copies"
 
 ORANGE, SKY, GREEN, BLUE, VERMILION, PURPLE = "#e69f00", "#56b4e9", "#009e73", "#0072b2", "#d55e00", "#cc79a7"
 INK, GREY, PALE = "#111111", "#57534e", "#8a8a8a"

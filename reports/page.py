@@ -15,13 +15,13 @@ import pandas as pd
 from reports import staleness
 from reports.claims import Judged
 from reports.convergence import text as convergence
-from reports.dataset import AGAIN, Dataset
+from reports.dataset import Dataset
 from reports.scaling import text as scaling
 from reports.scaling.lookup import Scaled, settings
 from reports.transmission import text as transmission
 from suites.bundle import Bundle
 from suites.statistics import MINIMUM_FOR_INTERVAL
-from suites.summary import label_of
+from suites.summary import AGAIN, label_of
 
 HISTORY = "history-runs"
 """The name of its figure and table."""
@@ -94,11 +94,14 @@ def _few_blocks(data: Dataset) -> list[str]:
 def _workload(data: Dataset, tables: dict[str, pd.DataFrame], out: Path, name: str) -> dict[str, Any]:
     w = data.workloads[name]
     kinds = ("ratios", "threshold", "curves", "time", "resources", "certificate")
-    seeds = sorted({b.manifest.seed for b in data.bundles if b.manifest.workload == name})
+    of_it = [b.manifest for b in data.bundles if (b.manifest.suite, b.manifest.workload) == ("convergence", name)]
+    seeds = sorted({manifest.seed for manifest in of_it})
+    judging = w["evaluation"]
     text = (
         f"{w['env']} with {w['algo'].upper()}: {_algorithm(w)}; budget {w['budget_steps']:,} steps; "
         f"thresholds {w['thresholds']['training']:g} (training) and {w['thresholds']['evaluated']:g} (evaluated); "
-        f"seeds {', '.join(map(str, seeds))}; closed division."
+        f"seeds {', '.join(map(str, seeds))}. Snapshots are played on {judging['episodes']} episodes each; "
+        f"{judging['in_a_row']} in a row at or above the threshold are a crossing."
     )
     findings = convergence.findings(data, name)
     parts = _parts(tables, out, name, kinds, convergence.TABLE_TEXTS, convergence.CAPTIONS, findings)
@@ -231,17 +234,22 @@ def _inline(svg: str, prefix: str, alt: str) -> str:
 
 def _environments(data: Dataset) -> list[list[tuple[str, str]]]:
     """Each distinct environment once; what differs from run to run (the load) as a range."""
-    seen: dict[str, list[tuple[str, str]]] = {}
-    loads = [b.manifest.environment["load_1min_at_start"] for b in data.bundles]
+    load = "load_1min_at_start"
+    loads: dict[str, list[float]] = {}
+    stable = {}
     for b in data.bundles:
-        items = []
-        for key, value in b.manifest.environment.items():
-            if key == "load_1min_at_start":
-                value = f"{min(loads)} to {max(loads)}"
-            elif key == "packages":
-                value = ", ".join(f"{name} {version}" for name, version in value.items())
-            elif key == "memory_bytes":
-                key, value = "memory", f"{value / 2**30:.1f} GiB"
-            items.append((key.replace("_", " "), "none" if value is None else str(value)))
-        seen.setdefault(repr(items), items)
-    return list(seen.values())
+        same = {key: value for key, value in b.manifest.environment.items() if key != load}
+        stable[repr(same)] = same
+        loads.setdefault(repr(same), []).append(b.manifest.environment[load])
+    return [_described(same | {load: f"{min(loads[key])} to {max(loads[key])}"}) for key, same in stable.items()]
+
+
+def _described(environment: dict[str, Any]) -> list[tuple[str, str]]:
+    items = []
+    for key, value in environment.items():
+        if key == "packages":
+            value = ", ".join(f"{name} {version}" for name, version in value.items())
+        elif key == "memory_bytes":
+            key, value = "memory", f"{value / 2**30:.1f} GiB"
+        items.append((key.replace("_", " "), "none" if value is None else str(value)))
+    return items

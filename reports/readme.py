@@ -12,14 +12,14 @@ from collections.abc import Sequence
 from itertools import zip_longest
 from pathlib import Path
 
-from reports import bounds
 from reports.claims import Judged
 from reports.convergence.tables import times
-from reports.dataset import AGAIN, REFERENCE, Dataset
+from reports.dataset import REFERENCE, Dataset
 from reports.scaling.lookup import PEER, Scaled, settings
 from reports.scaling.text import title
 from reports.tables import pipe_table, with_interval
 from suites.crossings import KINDS
+from suites.summary import AGAIN
 
 BEGIN = "<!-- results: made by `nox -s readme` from results/reference; not by hand -->"
 END = "<!-- end of results -->"
@@ -42,7 +42,8 @@ def block(data: Dataset, judged: Sequence[Judged], report: str) -> str:
         f"![How many times as fast TianJi reaches a return as other systems]({report}/{PICTURE})",
         "How many times as fast TianJi reaches a return as another system does: geometric means of ratios within the blocks in "
         "which both got there, with 95 % intervals where these are five or more; n counts all blocks "
-        f"({data.machines}). A bound (> or <) stands where one side did not get there in every block in which the other did.",
+        f"({data.machines}). A bound (> or <), which has no interval, stands where one side did not get there in every block "
+        "in which the other did; in brackets of how many blocks a figure is, where not of all.",
         pipe_table(("Workload", "Against", "Evaluated return", "Training return", "n"), ratios(data)),
     ]
     nodes = on_nodes(data)
@@ -74,7 +75,7 @@ def ratios(data: Dataset) -> list[tuple[str, ...]]:
             if all(row is None for row in rows):
                 continue
             counts = sorted({row["n"] + row["censored"] for row in rows if row is not None})
-            evaluated, training = (bounds.text(times(data, workload, REFERENCE, peer, kind)) for kind in KINDS)
+            evaluated, training = (times(data, workload, REFERENCE, peer, kind).words for kind in KINDS)
             name = "itself (noise floor)" if same else data.titles[peer]
             lines.append((workload, name, evaluated, training, "/".join(map(str, counts))))
     return lines

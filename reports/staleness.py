@@ -12,9 +12,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
-from reports.dataset import AGAIN, REFERENCE, Dataset
+from reports import bounds
+from reports.dataset import REFERENCE, Dataset
 from reports.looks import BLUE, VERMILION
-from reports.tables import number, with_interval
+from reports.tables import inverse, number, with_interval
+from suites.summary import AGAIN
 
 SUITE = "staleness"
 TICKS = (0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
@@ -147,23 +149,14 @@ def balance(data: Dataset, workload: str) -> pd.DataFrame:
                 "Steps/s": with_interval(of("production_steps_per_s")),
                 "Reached": f"{steps['n'] - steps['censored']} of {steps['n']}" if steps else "-",
                 "Steps": with_interval(steps),
-                "Ratio of steps, training": with_interval(against("steps_to_threshold_ratio", "training"), "x"),
-                "Ratio of steps, evaluated": with_interval(against("steps_to_threshold_ratio", "evaluated"), "x"),
-                "Times as fast, training": with_interval(inverse(against("time_to_threshold_ratio", "training")), "x"),
-                "Times as fast, evaluated": with_interval(inverse(against("time_to_threshold_ratio", "evaluated")), "x"),
+                "Ratio of steps, training": bounds.counted(against("steps_to_threshold_ratio", "training")),
+                "Ratio of steps, evaluated": bounds.counted(against("steps_to_threshold_ratio", "evaluated")),
+                "Times as fast, training": bounds.told(functools.partial(against, kind="training")).inverse.words,
+                "Times as fast, evaluated": bounds.told(functools.partial(against, kind="evaluated")).inverse.words,
                 "Ratio of steps/s": with_interval(inverse(against("production_ratio")), "x"),
             }
         )
     return pd.DataFrame(lines)
-
-
-def inverse(row: dict[str, Any] | None) -> dict[str, Any] | None:
-    """The reciprocal of a ratio and of its interval."""
-    if row is None or row["value"] is None:
-        return None
-    low, high = row["ci_low"], row["ci_high"]
-    bounds = {"ci_low": None, "ci_high": None} if low is None else {"ci_low": 1 / high, "ci_high": 1 / low}
-    return row | {"value": 1 / row["value"]} | bounds
 
 
 def findings(data: Dataset, workload: str) -> list[str]:
@@ -174,7 +167,7 @@ def findings(data: Dataset, workload: str) -> list[str]:
         if ratio is None or ratio["value"] is None or ratio["ci_high"] is None:
             continue
         verdict = "non-inferior" if ratio["ci_high"] <= NON_INFERIORITY else "not shown to be non-inferior"
-        unpaired = f", {ratio['censored']} more in which one of the two did not get there" if ratio["censored"] else ""
+        unpaired = f", {ratio['censored']} more in which one or both did not get there" if ratio["censored"] else ""
         threshold = data.balanced[workload]["thresholds"][kind]
         lines.append(
             f"Relaxed needs {with_interval(ratio, 'x')} the steps of strict training to a return of {threshold:g} ({kind}; "

@@ -29,6 +29,15 @@ def with_interval(row: dict[str, Any] | None, suffix: str = "", scale: float = 1
     return text
 
 
+def inverse(row: dict[str, Any] | None) -> dict[str, Any] | None:
+    """The reciprocal of a ratio and of its interval."""
+    if row is None or row["value"] is None:
+        return None
+    low, high = row["ci_low"], row["ci_high"]
+    interval = {"ci_low": None, "ci_high": None} if low is None else {"ci_low": 1 / high, "ci_high": 1 / low}
+    return row | {"value": 1 / row["value"]} | interval
+
+
 def pipe_table(heads: Iterable[str], lines: Iterable[Iterable[object]]) -> str:
     """A table of Markdown, without an end of line."""
 

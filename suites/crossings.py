@@ -161,8 +161,14 @@ Block = tuple[str, int]
 """Session and number: which runs may be paired."""
 
 
-def quantities(runs: Sequence[Watched], kind: str) -> Iterator[Quantity]:
-    """What the crossings of these runs of one system come to; `n` counts those that did not get there, too."""
+def quantities(runs: Sequence[Watched], kind: str, horizon_s: float) -> Iterator[Quantity]:
+    """What the crossings of these runs of one system come to; `n` counts those that did not get there, too.
+
+    Parameters
+    ----------
+    horizon_s
+        to which every run of every system that is compared was watched, at least: mean times are restricted to it.
+    """
     crossings = [run.crossings[kind] for run in runs]
     reached = [c for c in crossings if c is not None]
     n = len(runs)
@@ -179,8 +185,13 @@ def quantities(runs: Sequence[Watched], kind: str) -> Iterator[Quantity]:
     solved = [c is not None for c in crossings]
     yield "expected_running_time_s", "s", Estimate(expected_running_time(spent, solved), None, None, n)
     yield "success_rate", "share", Estimate(len(reached) / n, None, None, n)
-    horizon = min(run.measured_s for run in runs)
-    yield "restricted_mean_time_s", "s", Estimate(restricted_mean(spent, solved, horizon), None, None, n)
+    yield "restricted_mean_time_s", "s", Estimate(restricted_mean(spent, solved, horizon_s), None, None, n)
+    yield "restricted_horizon_s", "s", Estimate(horizon_s, None, None, n)
+
+
+def horizon_s(runs: Iterable[Watched]) -> float:
+    """How long all of these were watched, at least."""
+    return min(run.measured_s for run in runs)
 
 
 def time_ratio(ours: Mapping[Block, Watched], theirs: Mapping[Block, Watched], kind: str) -> tuple[Estimate, int]:
@@ -198,7 +209,7 @@ def time_bounds(
 
     Where the second never got there while the first did, what it took is more than its whole run: a ratio is then at
     least that over the first's time (and at most, the other way round). Bounds are over all blocks in which that one
-    side got there.
+    side got there. Both at once are of different blocks, and then neither is a bound of the same mean.
     """
     blocks = sorted(ours.keys() & theirs.keys())
     for name, known, other in (("at_least", ours, theirs), ("at_most", theirs, ours)):

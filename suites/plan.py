@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from suites.cli import ConfigError
+from suites.summary import AGAIN
 
 SCHEMA = "tianji-bench/session/1"
 
@@ -32,7 +33,7 @@ class Cell(Struct, frozen=True, kw_only=True):
     @property
     def label(self) -> str:
         """The system, and whether it is its second run of the block."""
-        return f"{self.system}-again" if self.replica else self.system
+        return f"{self.system}{AGAIN}" if self.replica else self.system
 
     @property
     def directory(self) -> str:

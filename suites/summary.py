@@ -8,6 +8,8 @@ from suites.bundle import Bundle
 from suites.statistics import Estimate
 
 Row = dict[str, Any]
+AGAIN = "-again"
+"""How the label of a block's second run of a system ends."""
 
 
 def row(suite: str, workload: str, system: str, metric: str, unit: str, estimate: Estimate, **more: Any) -> Row:
@@ -36,6 +38,6 @@ def row(suite: str, workload: str, system: str, metric: str, unit: str, estimate
 
 
 def label_of(bundle: Bundle) -> str:
-    """The system's id; the second run of a block is `<id>-again`."""
+    """The system's id; the second run of a block ends in `AGAIN`."""
     manifest = bundle.manifest
-    return f"{manifest.system}-again" if manifest.replica else manifest.system
+    return f"{manifest.system}{AGAIN}" if manifest.replica else manifest.system

@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from reports.dataset import AGAIN, Dataset
+from reports.dataset import Dataset
+from suites.summary import AGAIN
 
 CAUSES = {
     ("busy", "env"): ("environments", "#15803d"),

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from reports.convergence import breakdown, panels
 from reports.dataset import Dataset
 
-KIND_TITLES = {"training": "Training: mean of 100 episodes", "evaluated": "Evaluated: greedy, 20 seeded episodes"}
+KIND_TITLES = {"training": "Training: mean of 100 episodes", "evaluated": "Evaluated: greedy, seeded episodes"}
 
 
 def figures(data: Dataset) -> dict[str, Figure]:

@@ -13,10 +13,11 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from reports.convergence.breakdown import Breakdown, Share
-from reports.dataset import AGAIN, Dataset
+from reports.dataset import Dataset
 from reports.looks import look
 from reports.marks import Mark, level, plain_log
 from suites.crossings import KINDS
+from suites.summary import AGAIN
 
 AGAINST = {"seconds": "seconds from the first environment step (log scale)", "steps": "thousand environment steps"}
 """What returns are drawn over."""

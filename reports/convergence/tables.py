@@ -5,14 +5,15 @@ from __future__ import annotations
 import pandas as pd
 
 from reports import bounds
-from reports.dataset import AGAIN, REFERENCE, SAME_CODE, SYNCHRONOUS, Dataset
+from reports.dataset import REFERENCE, SAME_CODE, SYNCHRONOUS, Dataset
 from reports.tables import with_interval
 from suites.crossings import KINDS
+from suites.summary import AGAIN
 
 QUANTITIES = ("targets", "advantages", "loss", "gradient", "weights")
 
 
-def times(data: Dataset, workload: str, first: str, second: str, kind: str) -> list[bounds.Told]:
+def times(data: Dataset, workload: str, first: str, second: str, kind: str) -> bounds.Told:
     """How many times as fast the first reaches its threshold, as it may be told."""
     return bounds.told(lambda metric: data.find(workload, first, metric, kind, second))
 
@@ -36,9 +37,15 @@ def thresholds(data: Dataset, workload: str) -> pd.DataFrame:
                     "Steps": with_interval(data.find(workload, label, "steps_to_threshold", kind)),
                     "Core-seconds": with_interval(data.find(workload, label, "core_seconds_to_threshold_s", kind)),
                     "Expected running time, s": with_interval(data.find(workload, label, "expected_running_time_s", kind)),
+                    "Restricted mean, s": _restricted(data, workload, label, kind),
                 }
             )
     return pd.DataFrame(lines)
+
+
+def _restricted(data: Dataset, workload: str, label: str, kind: str) -> str:
+    mean, horizon = (data.find(workload, label, f"restricted_{name}_s", kind) for name in ("mean_time", "horizon"))
+    return with_interval(mean) if mean is None or horizon is None else f"{with_interval(mean)} of {with_interval(horizon)}"
 
 
 def ratios(data: Dataset, workload: str) -> pd.DataFrame:
@@ -53,15 +60,15 @@ def ratios(data: Dataset, workload: str) -> pd.DataFrame:
         kinds = [data.find(workload, first, "time_to_threshold_ratio", kind, second) for kind in KINDS]
         if all(row is None for row in kinds):
             continue
-        counts = [row["n"] for row in kinds if row is not None]
+        counts = sorted({row["n"] + row["censored"] for row in kinds if row is not None})
         lines.append(
             {
                 "Part": part,
                 "Faster": data.titles[first],
                 "than": data.titles[second],
-                "Pairs": str(min(counts)) if len(set(counts)) == 1 else "/".join(map(str, counts)),
-                "Evaluated return": bounds.text(times(data, workload, first, second, "evaluated")),
-                "Training return": bounds.text(times(data, workload, first, second, "training")),
+                "Blocks": "/".join(map(str, counts)),
+                "Evaluated return": times(data, workload, first, second, "evaluated").words,
+                "Training return": times(data, workload, first, second, "training").words,
                 "Steps to evaluated": with_interval(
                     data.find(workload, first, "steps_to_threshold_ratio", "evaluated", second), "x"
                 ),
@@ -75,14 +82,14 @@ def resources(data: Dataset, workload: str) -> pd.DataFrame:
     """What each system did with its cores, a line a system."""
     lines = []
     for label in data.systems:
-        production = data.find(workload, label, "production_steps_per_s")
-        if production is None:
+        used = data.find(workload, label, "peak_rss_bytes") or data.find(workload, label, "production_steps_per_s")
+        if used is None:
             continue
         lines.append(
             {
                 "System": data.titles[label],
-                "n": str(production["n"]),
-                "Steps/s": with_interval(production),
+                "n": str(used["n"]),
+                "Steps/s": with_interval(data.find(workload, label, "production_steps_per_s")),
                 "Updates": with_interval(data.find(workload, label, "optimizer_steps")),
                 "CPU, s": with_interval(data.find(workload, label, "cpu_s")),
                 "Peak memory, MiB": with_interval(data.find(workload, label, "peak_rss_bytes"), scale=2**-20),

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from reports import bounds
 from reports.convergence.tables import times
-from reports.dataset import AGAIN, REFERENCE, SAME_CODE, SYNCHRONOUS, Dataset
+from reports.dataset import REFERENCE, SAME_CODE, SYNCHRONOUS, Dataset
 from reports.tables import number, with_interval
 from suites.crossings import KINDS
+from suites.summary import AGAIN
 
 LOWEST = "Where returns are negative, points among the lowest twentieth may lie below the axis."
 
@@ -23,8 +26,8 @@ TABLE_TEXTS = {
     "ratios": (
         "How many times faster",
         "Geometric means of ratios within blocks; above 1 the first system is faster. In all = engineering x discipline. "
-        "A bound (> or <) stands where one side did not reach the threshold in every block; pairs count blocks in which "
-        "both did. "
+        "A bound (> or <), which has no interval, stands where one side did not get there in every block in which the "
+        "other did; in brackets of how many blocks a figure is, where not of all. "
         "Noise floor: a system against itself.",
     ),
     "certificate": (
@@ -34,7 +37,7 @@ TABLE_TEXTS = {
     ),
     "resources": (
         "What it took",
-        "Throughput leaves out the first tenth of the budget. CPU and memory are of the whole process tree. The final mean is "
+        "Throughput leaves out the first tenth of the steps. CPU and memory are of the whole process tree. The final mean is "
         "ours, of the last 100 finished episodes; a system's own figure, where it gives one, stands beside it.",
     ),
 }
@@ -46,35 +49,45 @@ def headlines(data: Dataset) -> list[str]:
         sentence
         for workload in sorted(data.workloads)
         for peer in data.systems
-        if peer not in (REFERENCE, SYNCHRONOUS) and not peer.endswith(AGAIN)
+        if peer != REFERENCE and not peer.endswith(AGAIN)
         if (sentence := headline(data, workload, peer)) is not None
     ]
 
 
 def headline(data: Dataset, workload: str, peer: str) -> str | None:
     """How many times as fast the evaluated threshold is reached, or what is known of it; None: nothing."""
-    total = times(data, workload, REFERENCE, peer, "evaluated")
     ours, theirs = (data.find(workload, label, "time_to_threshold_s", "evaluated") for label in (REFERENCE, peer))
     if ours is None or theirs is None:
         return None
+    total = times(data, workload, REFERENCE, peer, "evaluated")
     got_there = " and ".join(
         f"{row['n'] - row['censored']} of {row['n']} runs of {data.titles[label]}"
         for label, row in ((REFERENCE, ours), (peer, theirs))
     )
-    begins = f"{workload}: {data.titles[REFERENCE]} reaches the evaluated threshold"
-    if not total:
-        return f"{begins} at an unknown ratio to {data.titles[peer]} ({got_there} get there)."
-    fast = " and ".join(f"{bounds.WORDS[one.bound]}{with_interval(one.row, 'x')}" for one in total)
-    counts = f"n = {'/'.join(str(one.row['n']) for one in total)} blocks"
-    if any(one.bound for one in total):
-        return f"{begins} {fast} as fast as {data.titles[peer]} ({counts}; {got_there} get there)."
+    if total.neither:
+        return (
+            f"{workload}: who reaches the evaluated threshold sooner is open: {got_there} get there, now one and now the other."
+        )
+    if total.row is None:
+        return f"{workload}: who reaches the evaluated threshold sooner is open: {got_there} get there."
+    begins = f"{workload}: {data.titles[REFERENCE]} reaches the evaluated threshold {bounds.WORDS[total.bound]}"
+    fast = f"{with_interval(total.row, 'x')} as fast as {data.titles[peer]}"
+    counts = f"n = {total.row['n']} blocks"
+    if total.row["censored"]:
+        return f"{begins}{fast} ({counts}; {got_there} get there)."
     parts = ""
-    if peer not in SAME_CODE:
+    if peer not in (SYNCHRONOUS, *SAME_CODE):
         engineering = times(data, workload, SYNCHRONOUS, peer, "evaluated")
         discipline = times(data, workload, REFERENCE, SYNCHRONOUS, "evaluated")
-        if [one.bound for one in (*engineering, *discipline)] == ["", ""]:
-            parts = f" = {with_interval(engineering[0].row)} engineering x {with_interval(discipline[0].row)} discipline"
-    return f"{begins} {fast} as fast as {data.titles[peer]}{parts} ({counts})."
+        if all(one.row is not None and not one.row["censored"] for one in (engineering, discipline)):
+            parts = f" = {with_interval(engineering.row)} engineering x {with_interval(discipline.row)} discipline"
+    return f"{begins}{fast}{parts} ({counts}).{_not_shown(total.row)}"
+
+
+def _not_shown(row: dict[str, Any]) -> str:
+    """Where an interval says neither."""
+    low, high = row["ci_low"], row["ci_high"]
+    return " Neither is shown to be faster." if low is not None and low <= 1 <= high else ""
 
 
 def findings(data: Dataset, workload: str) -> list[str]:

@@ -13,13 +13,14 @@ from reports.convergence.breakdown import of_workload
 from reports.convergence.tables import ratios, thresholds
 from reports.convergence.tables import times as times_as_fast
 from reports.convergence.text import LOWEST
-from reports.dataset import AGAIN, REFERENCE, Dataset
+from reports.dataset import REFERENCE, Dataset
 from reports.looks import DASHED, INK, look
 from reports.marks import plain, plain_log
 from reports.paper.plates import COLUMNS, Plate, how_many, new
 from reports.tables import with_interval
 from suites.crossings import KINDS
 from suites.statistics import MINIMUM_FOR_INTERVAL
+from suites.summary import AGAIN
 
 INTERVALS = "Bars are 95 % intervals"
 WORDS = {"evaluated": "evaluated", "training": "training mean of 100 episodes"}
@@ -59,8 +60,10 @@ def curves(data: Dataset, workload: str) -> Plate:
     ran = [label for label in _shown(data, workload) if label in counts]
     figure.legend(handles=panels.names(data, ran), loc="outside upper center", ncols=COLUMNS)
     threshold = data.workloads[workload]["thresholds"]["evaluated"]
+    episodes = data.workloads[workload]["evaluation"]["episodes"]
     caption = (
-        f"{data.workloads[workload]['title']}: greedy return of published policies, 20 episodes each (n = {how_many(counts)}). "
+        f"{data.workloads[workload]['title']}: greedy return of published policies, {episodes} episodes each "
+        f"(n = {how_many(counts)}). "
         "A thin line is a run, "
         f"the thick one that with the median mean. Dashed: the threshold, {threshold:g}. {LOWEST}"
     )
@@ -113,7 +116,8 @@ def forest_rows(data: Dataset) -> pd.DataFrame:
         }
         for pair in pairs
         for kind in KINDS
-        for row, bound in times_as_fast(data, *pair, kind)
+        for row, bound, _ in [times_as_fast(data, *pair, kind)]
+        if row is not None
     )
 
 
@@ -164,7 +168,8 @@ def forest(data: Dataset, drawn: pd.DataFrame) -> Plate:
         "How many times as fast TianJi reaches a threshold as other systems: geometric means of ratios within blocks, with "
         "95 % intervals by Student's t on logarithms. Points without "
         f"an interval are of fewer than {MINIMUM_FOR_INTERVAL} blocks. Arrows are bounds: one side did not get there in every "
-        "block in which the other did. Right of the dashed line TianJi is faster. A system against itself is the noise floor."
+        "block in which the other did. Pairs of which each got there without the other are not drawn. "
+        "Right of the dashed line TianJi is faster. A system against itself is the noise floor."
     )
     table = pd.concat(
         [ratios(data, workload).assign(Workload=workload) for workload in sorted(data.workloads)], ignore_index=True

@@ -31,6 +31,8 @@ class Measure(NamedTuple):
     unit: str
     better: Better
     value: float
+    reached: bool = True
+    """False of a time that only says how long it was not reached."""
 
 
 Key = tuple[str, ...]
@@ -59,30 +61,10 @@ def compare(base: Path, head: Path, rule: Rule) -> Comparison:
     for name, root in (("base", base), ("head", head)):
         if len(known[name]) < len(sides[name]):
             raise BundleError(f"{root}: holds two runs of one system with one seed; name folders of one session each")
-    failed = []
-    for (key, seed), found in known["head"].items():
-        other = known["base"].get((key, seed))
-        if other is not None and found.manifest.status == "failed" and other.manifest.status == "completed":
-            reason = (found.manifest.error or "no reason is known").splitlines()[-1]
-            failed.append(f"{' '.join(key)}, seed {seed}: {reason}")
-    values: dict[str, dict[int, tuple[float, float]]] = {}
-    metrics: dict[str, Metric] = {}
-    for (key, seed), one in known["base"].items():
-        other = known["head"].get((key, seed))
-        if other is None or {one.manifest.status, other.manifest.status} != {"completed"}:
-            continue
-        if _configuration(one) != _configuration(other):
-            raise BundleError(f"{one.path} and {other.path} cannot be compared: their configurations differ")
-        ours = {measure.metric: measure for measure in _measures(one)}
-        for theirs in _measures(other):
-            mine = ours.get(theirs.metric)
-            if mine is None or not (mine.value > 0 and theirs.value > 0):
-                continue
-            name = " ".join((*key, theirs.metric))
-            metrics[name] = Metric(name, theirs.metric, theirs.unit, theirs.better, {})
-            values.setdefault(name, {})[seed] = (mine.value, theirs.value)
+    failed = tuple(_failures(known["base"], known["head"]))
+    metrics, values, left_out = _paired(known["base"], known["head"])
     whole = {name: by_seed for name, by_seed in values.items() if sorted(by_seed) == seeds["base"]}
-    left_out = {name: "it is not known with every seed" for name in values if name not in whole}
+    left_out |= {name: "it is not known with every seed" for name in values if name not in whole and name not in left_out}
     if not whole and not failed:
         raise BundleError(f"{base} and {head} cannot be compared: no system ran to its end with every seed in both")
     rounds = tuple(
@@ -92,12 +74,54 @@ def compare(base: Path, head: Path, rule: Rule) -> Comparison:
         environments={"base": sides["base"][0].manifest.environment, "head": sides["head"][0].manifest.environment},
         metrics=tuple(metrics[name] for name in whole),
         left_out=left_out,
-        failed=tuple(failed),
+        failed=failed,
         size=rule.size,
         error=rule.error,
         looks=(len(rounds),),
         rounds=rounds,
     )
+
+
+Side = dict[tuple[Key, int], Bundle]
+"""Runs of a folder, by what they are of and their seeds."""
+
+
+def _failures(base: Side, head: Side) -> Iterator[str]:
+    """Runs that failed and did not before."""
+    for (key, seed), run in head.items():
+        before = base.get((key, seed))
+        if before is not None and (before.manifest.status, run.manifest.status) == ("completed", "failed"):
+            reason = (run.manifest.error or "no reason is known").splitlines()[-1]
+            yield f"{' '.join(key)}, seed {seed}: {reason}"
+
+
+def _paired(base: Side, head: Side) -> tuple[dict[str, Metric], dict[str, dict[int, tuple[float, float]]], dict[str, str]]:
+    """Metrics by name, their values of base and head by seed, and what has no such pair, with the reason."""
+    metrics: dict[str, Metric] = {}
+    values: dict[str, dict[int, tuple[float, float]]] = {}
+    left_out: dict[str, str] = {}
+    for key, seed in sorted(base.keys() | head.keys()):
+        one, other = base.get((key, seed)), head.get((key, seed))
+        if one is None or other is None:
+            left_out[f"{' '.join(key)}, seed {seed}"] = f"only the {'head' if one is None else 'base'} has this run"
+            continue
+        if {one.manifest.status, other.manifest.status} != {"completed"}:
+            continue
+        if _configuration(one) != _configuration(other):
+            raise BundleError(f"{one.path} and {other.path} cannot be compared: their configurations differ")
+        ours, theirs = ({measure.metric: measure for measure in _measures(run)} for run in (one, other))
+        for metric in ours | theirs:
+            name, mine, yours = " ".join((*key, metric)), ours.get(metric), theirs.get(metric)
+            if mine is None or yours is None:
+                left_out.setdefault(name, f"only the {'head' if mine is None else 'base'} has it with seed {seed}")
+            elif not (mine.reached or yours.reached):
+                left_out.setdefault(name, f"neither got there with seed {seed}")
+            elif not (mine.value > 0 and yours.value > 0):
+                left_out.setdefault(name, f"not positive with seed {seed}: it has no ratio")
+            else:
+                metrics[name] = Metric(name, metric, yours.unit, yours.better, {})
+                values.setdefault(name, {})[seed] = (mine.value, yours.value)
+    return metrics, values, left_out
 
 
 def _load(root: Path) -> list[Bundle]:
@@ -159,7 +183,8 @@ def _training(b: Bundle) -> Iterator[Measure]:
         yield Measure("final_training_return", "return", "higher", float(run.training["mean_return"].iloc[-1]))
     for kind, crossing in run.crossings.items():
         # A run that did not get there took at least as long as it was watched.
-        yield Measure(f"{kind}_time_to_threshold_s", "s", "lower", run.measured_s if crossing is None else crossing.seconds)
+        seconds = run.measured_s if crossing is None else crossing.seconds
+        yield Measure(f"{kind}_time_to_threshold_s", "s", "lower", seconds, crossing is not None)
 
 
 def _transfers(b: Bundle) -> Iterator[Measure]:

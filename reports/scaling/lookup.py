@@ -6,9 +6,10 @@ from typing import Any
 
 import pandas as pd
 
-from reports.dataset import AGAIN, NODE_SYSTEMS, REFERENCE, Dataset
+from reports.dataset import NODE_SYSTEMS, REFERENCE, Dataset
 from suites.scaling.analysis import COPIES, SUITE, Setting
 from suites.scaling.comparison import HEADLINE, SELF, copies_of
+from suites.summary import AGAIN
 
 PREFIX = f"{SUITE}-"
 """Of the names of its figures and tables: its workloads may be those of other suites."""

@@ -7,12 +7,13 @@ from typing import Any
 import pandas as pd
 
 from reports import bounds
-from reports.dataset import AGAIN, REFERENCE, Dataset
+from reports.dataset import REFERENCE, Dataset
 from reports.scaling.lookup import Scaled, settings
 from reports.tables import number, with_interval
 from suites.crossings import KINDS
 from suites.scaling.analysis import COPIES
 from suites.scaling.comparison import HEADLINE, SELF
+from suites.summary import AGAIN
 
 
 def tables(data: Dataset) -> dict[str, pd.DataFrame]:
@@ -130,7 +131,7 @@ def times(scaled: Scaled) -> pd.DataFrame:
 
 def times_as_fast(scaled: Scaled, label: str, nodes: int, kind: str) -> str:
     """TianJi's ratio of times to another system; a one-sided bound where one of them did not always get there."""
-    return bounds.text(bounds.told(lambda metric: scaled.over(metric, label, nodes, kind)))
+    return bounds.told(lambda metric: scaled.over(metric, label, nodes, kind)).words
 
 
 def laws(scaled: Scaled) -> pd.DataFrame:

@@ -145,10 +145,12 @@ def _own(scaled: Scaled) -> str | None:
     speedup, share = scaled.speedup(REFERENCE, scaled.most), scaled.share(REFERENCE, scaled.most)
     if speedup is None:
         return None if share is None else _of_copies(scaled, share)
-    ceiling = f", {with_interval(share)} of {scaled.most} copies that do not communicate" if share else ""
+    ceiling = ""
+    if share:
+        ceiling = f", {with_interval(share)} of {scaled.most} copies that do not communicate ({_counted(share)})"
     return (
         f"On {scaled.most} nodes {scaled.title(REFERENCE)} trains on {with_interval(speedup, 'x')} as many different samples a "
-        f"second as on one{ceiling} ({_counted(speedup)})."
+        f"second as on one ({_counted(speedup)}){ceiling}."
     )
 
 
@@ -204,11 +206,12 @@ def _published(scaled: Scaled) -> str | None:
     own, theirs = scaled.speedup(REFERENCE, most), scaled.speedup(PEER, most)
     if direct is None or own is None:
         return None
-    second = f" ({scaled.title(PEER)}'s own is {with_interval(theirs, 'x')})" if theirs else ""
+    second = f" ({scaled.title(PEER)}'s own is {with_interval(theirs, 'x')}, {_counted(theirs)})" if theirs else ""
     ratio = f"; the ratio of both speed-ups is {with_interval(relative, 'x')}" if relative else ""
     return (
         "The published speed-up on eight nodes can be read in two ways. Over its own throughput on one node, "
-        f"{scaled.title(REFERENCE)}'s on {most} is {with_interval(own, 'x')}{second}; over {scaled.title(PEER)}'s on as "
+        f"{scaled.title(REFERENCE)}'s on {most} is "
+        f"{with_interval(own, 'x')}, {_counted(own)}{second}; over {scaled.title(PEER)}'s on as "
         f"many it is {with_interval(direct, 'x')}{ratio} ({_counted(direct)})."
     )
 

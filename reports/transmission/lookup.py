@@ -6,10 +6,11 @@ from typing import Any
 
 import pandas as pd
 
-from reports.dataset import AGAIN, REFERENCE, Dataset
-from reports.tables import number
+from reports.dataset import REFERENCE, Dataset
+from reports.tables import inverse, number
+from suites.summary import AGAIN
+from suites.transmission.analysis import CEILINGS
 
-CEILINGS = ("memcpy", "raw-tcp", "libzmq")
 ORDER = ("tianji", "tianji-curve", "xingtian", "ray-store", "mp-queue", "pyzmq", *CEILINGS)
 
 
@@ -78,12 +79,4 @@ class Traffic:
 
 def room(traffic: Traffic, label: str, size: int, explorers: int) -> dict[str, Any] | None:
     """The ceiling's goodput over a pipe's: the inverse of its share, interval and all."""
-    share = traffic.find(label, "goodput_ratio", size, explorers, traffic.ceiling)
-    if share is None:
-        return None
-    low, high = share["ci_high"], share["ci_low"]
-    return share | {
-        "value": 1 / share["value"],
-        "ci_low": None if low is None else 1 / low,
-        "ci_high": None if high is None else 1 / high,
-    }
+    return inverse(traffic.find(label, "goodput_ratio", size, explorers, traffic.ceiling))

@@ -11,13 +11,13 @@ import pandas as pd
 
 from suites import summary
 from suites.bundle import Bundle
-from suites.crossings import KINDS, Crossing, Learning, learning, points, quantities, time_bounds, time_ratio
+from suites.crossings import KINDS, Crossing, Learning, horizon_s, learning, points, quantities, time_bounds, time_ratio
 from suites.events import Counter, Process, Usage
 from suites.statistics import Estimate, bootstrap_iqm, paired_ratio
 from suites.summary import Row, label_of
 
 WARM_UP_SHARE = 0.1
-"""Of the budget's steps, left out of throughput."""
+"""Of the steps that a run took, left out of throughput."""
 
 
 @dataclass(frozen=True)
@@ -69,8 +69,8 @@ def understand(bundle: Bundle) -> Run:
     """
     learnt = learning(bundle)
     usage = [event for event in bundle.events if isinstance(event, Usage)]
-    budget = bundle.manifest.configuration["workload"]["budget_steps"]
-    steady = [s for s in learnt.snapshots if s.steps >= WARM_UP_SHARE * budget]
+    taken = learnt.snapshots[-1].steps
+    steady = [s for s in learnt.snapshots if s.steps >= WARM_UP_SHARE * taken]
     rate = (steady[-1].steps - steady[0].steps) / ((steady[-1].ns - steady[0].ns) / 1e9) if len(steady) > 1 else float("nan")
     return Run(
         bundle=bundle,
@@ -102,18 +102,18 @@ def summarise(runs: list[Run], pairs: Iterable[tuple[str, str]]) -> list[Row]:
         of_workload = [run for run in runs if run.bundle.manifest.workload == workload]
         labels = sorted({run.label for run in of_workload})
         for label in labels:
-            rows += _of_system(workload, label, [run for run in of_workload if run.label == label])
+            rows += _of_system(workload, label, [run for run in of_workload if run.label == label], horizon_s(of_workload))
         for first, second in pairs:
             if first in labels and second in labels:
                 rows += _ratios(workload, first, second, of_workload)
     return rows
 
 
-def _of_system(workload: str, label: str, runs: list[Run]) -> list[Row]:
+def _of_system(workload: str, label: str, runs: list[Run], horizon: float) -> list[Row]:
     rows = []
     for kind in KINDS:
         more = {"threshold_kind": kind, "censored": sum(run.crossings[kind] is None for run in runs)}
-        rows += [row(workload, label, metric, unit, value, **more) for metric, unit, value in quantities(runs, kind)]
+        rows += [row(workload, label, metric, unit, value, **more) for metric, unit, value in quantities(runs, kind, horizon)]
     scalars: list[tuple[str, str, Callable[[Run], float]]] = [
         ("production_steps_per_s", "steps/s", lambda run: run.production_steps_per_s),
         ("setup_s", "s", lambda run: run.bundle.manifest.phases_s.get("setup", float("nan"))),

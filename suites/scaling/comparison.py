@@ -12,12 +12,11 @@ from functools import partial
 import pandas as pd
 
 from suites import summary, usl
-from suites.crossings import KINDS, Block, quantities, time_bounds, time_ratio
+from suites.crossings import KINDS, Block, horizon_s, quantities, time_bounds, time_ratio
 from suites.scaling.analysis import COPIES, SCALARS, SUITE, Run, Setting
 from suites.statistics import Estimate, bootstrap_iqm, paired_ratio
-from suites.summary import Row
+from suites.summary import AGAIN, Row
 
-AGAIN = "-again"
 SELF = "self@1"
 """The baseline of speed-ups and efficiencies: the same system on one node, in the same block."""
 HEADLINE = "unique_consumption_samples_per_s"
@@ -65,6 +64,7 @@ def summarise(runs: Sequence[Run], pairs: Pairs, laws: Laws) -> list[Row]:
             more = {"testbed": setting.testbed, "nodes": nodes, "scaling": setting.scaling}
             here = partial(row, setting.workload, label, **more)
             rows += _of_system(here, list(table[label, nodes].values()))
+            rows += _of_crossings(here, table, label, nodes)
             rows += _against_one_node(here, table, label, nodes)
             rows += _against_copies(here, table, label, nodes)
             for second in (second for first, second in wanted if first == label and (second, nodes) in table):
@@ -143,12 +143,20 @@ def _of_system(here: Here, runs: list[Run]) -> list[Row]:
         # What crosses no link has an overhead of nothing: said, not left out.
         if values or metric == "socket_bytes_per_payload_byte":
             rows.append(here(metric, unit, bootstrap_iqm(values)))
-    watched = [run for run in runs if run.learning is not None]
-    for kind in KINDS if watched else ():
-        censored = sum(run.crossings[kind] is None for run in watched)
+    return rows
+
+
+def _of_crossings(here: Here, table: Table, label: str, nodes: int) -> list[Row]:
+    """Of those that trained to a threshold; they are restricted to what all on as many nodes were watched for."""
+    watched = {name: [run for run in found.values() if run.learning] for (name, n), found in table.items() if n == nodes}
+    if not watched[label]:
+        return []
+    horizon, rows = horizon_s(run for runs in watched.values() for run in runs), []
+    for kind in KINDS:
+        censored = sum(run.crossings[kind] is None for run in watched[label])
         rows += [
             here(metric, unit, value, threshold_kind=kind, censored=censored)
-            for metric, unit, value in quantities(watched, kind)
+            for metric, unit, value in quantities(watched[label], kind, horizon)
         ]
     return rows
 

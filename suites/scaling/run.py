@@ -18,6 +18,7 @@ from suites.evaluator import evaluate
 from suites.events import AnyEvent, Episode, FirstStep, Phase, Progress, Snapshot
 from suites.plan import Cell, Plan, block_of, new_session
 from suites.scaling import sweep
+from suites.scaling.analysis import COPIES
 from suites.scaling.experiment import Experiment
 from suites.scaling.host import TOLD, CellTask, Told
 from suites.scaling.sweep import Part, Profile
@@ -26,8 +27,6 @@ from suites.testbed.base import Name, Shape
 from suites.testbed.registry import unavailable
 from tianji.settings import convert
 
-COPIES = "-copies"
-"""What is added to a system's id for copies of it that do not communicate."""
 TESTBEDS: tuple[Name, ...] = ("netns", "local", "ray")
 MEASURED_SHARE = 0.8
 """Of a cell's time that is evaluated, for the progress bar."""

@@ -76,7 +76,7 @@ class Testbed(ABC):
 
     @abstractmethod
     def check(self) -> list[NodeCheck]:
-        """Measure what each node got, before the run; see `suites.bundle.NodeCheck`."""
+        """Measure what each node got, before the run; see `suites.events.NodeCheck`."""
 
     @abstractmethod
     def limit(self) -> None:

@@ -21,6 +21,8 @@ from suites.summary import Row, label_of
 
 row = partial(summary.row, "transmission")
 
+CEILINGS = ("memcpy", "raw-tcp", "libzmq")
+"""Systems that are what the hardware can do."""
 PERCENTILES = (50, 95, 99)
 SCALARS = (
     ("goodput_bytes_per_s", "bytes/s"),

@@ -2,6 +2,7 @@
 
 from msgspec import Struct
 
+from suites.transmission.analysis import CEILINGS
 from suites.transmission.traffic import Extent, Traffic
 
 NAME = "transmission"
@@ -53,7 +54,6 @@ WORKLOADS = {
 }
 
 COMPETITORS = ("tianji", "xingtian", "ray-store", "mp-queue", "pyzmq")
-CEILINGS = ("memcpy", "raw-tcp", "libzmq")
 ENCRYPTED = "tianji-curve"
 SYSTEMS = (*COMPETITORS, ENCRYPTED, *CEILINGS)
 

@@ -16,7 +16,11 @@ REFERENCE = Path(__file__).parents[2] / "results" / "reference" / "convergence"
 
 
 def row(value, low=None, high=None, n=5):
-    return {"value": value, "ci_low": low, "ci_high": high, "n": n}
+    return {"value": value, "ci_low": low, "ci_high": high, "n": n, "censored": 5 - n}
+
+
+def told(rows):
+    return bounds.told(lambda metric: rows.get(metric.removeprefix(bounds.METRIC)))
 
 
 @pytest.fixture(scope="module")
@@ -29,21 +33,28 @@ def data():
     ("rows", "said"),
     [
         ({"": row(1.35, 1.21, 1.51)}, "1.35x [1.21, 1.51]"),
-        ({"": row(2.74, n=2), "_at_most": row(2.52, n=3)}, "< 2.52x"),
-        ({"": row(None, n=0), "_at_least": row(3.15, n=2)}, "> 3.15x"),
-        ({"_at_least": row(2.0), "_at_most": row(4.0)}, "> 2.00x and < 4.00x"),
+        ({"": row(2.74, n=2), "_at_most": row(2.52, n=3)}, "< 2.52x (3 of 5)"),
+        ({"": row(None, n=0), "_at_least": row(3.15, n=2)}, "> 3.15x (2 of 5)"),
+        ({"_at_least": row(2.0), "_at_most": row(4.0)}, "not comparable"),
+        ({"": row(1.1, n=4)}, "1.10x (4 of 5)"),
         ({"": row(1.0), "_at_least": row(None, n=0)}, "1.00x"),
         ({"": row(None, n=0)}, "-"),
         ({}, "-"),
     ],
 )
 def test_a_bound_goes_before_the_ratio(rows, said):
-    assert bounds.text(bounds.told(lambda metric: rows.get(metric.removeprefix(bounds.METRIC)))) == said
+    assert told(rows).words == said
+
+
+def test_the_other_way_round_a_bound_is_from_the_other_side():
+    assert told({"_at_least": row(2.0)}).inverse.words == "< 0.500x"
+    assert told({"": row(2.0, 1.0, 4.0)}).inverse.words == "0.500x [0.250, 1.00]"
+    assert told({"_at_least": row(2.0), "_at_most": row(4.0)}).inverse.words == "not comparable"
 
 
 def test_headlines_tell_bounds_and_who_got_there(data):
     said = {sentence.partition(" as fast as ")[2].partition(" (")[0]: sentence for sentence in text.headlines(data)}
-    assert set(said) == {"XingTian-style", "RLlib", "Stable-Baselines3"}
+    assert set(said) == {"XingTian-style", "RLlib", "Stable-Baselines3", "synchronous"}
     assert "more than 3.15x as fast as RLlib (n = 2 blocks; 2 of 5 runs of TianJi and 0 of 5 runs of RLlib" in said["RLlib"]
     assert "less than 2.52x as fast as" in said["Stable-Baselines3"]
     assert "discipline" not in said["Stable-Baselines3"], "a product of what the easy blocks say"
@@ -54,16 +65,21 @@ def test_who_never_got_there_beside_who_never_did_is_said(data):
         row | {"value": None, "n": 0, "censored": 5} if row["metric"].startswith(bounds.METRIC) else row for row in data.rows
     ]
     none = dataset.Dataset(**{**vars(data), "rows": rows})
-    assert "at an unknown ratio to RLlib (2 of 5 runs of TianJi and 0 of 5 runs of RLlib get there)" in str(
-        text.headlines(none)
-    )
+    (said,) = [sentence for sentence in text.headlines(none) if "RLlib" in sentence]
+    assert "is open: 2 of 5 runs of TianJi and 0 of 5 runs of RLlib get there." in said
+
+
+def test_who_got_there_without_the_other_and_the_other_way_round_are_not_compared(data):
+    """Synchronous and XingTian-style: each in a block in which the other did not."""
+    table = ratios(data, WORKLOAD).set_index(["Faster", "than"])
+    assert table.loc[(data.titles["sync"], data.titles["xingtian"]), "Evaluated return"] == "not comparable"
 
 
 def test_the_picture_of_ratios_says_what_the_table_does(data):
     drawn = training.forest_rows(data)
     table = ratios(data, WORKLOAD)
     columns = {"evaluated": "Evaluated return", "training": "Training return"}
-    assert set(drawn["bound"]) == {"", *bounds.SIGNS}
+    assert set(drawn["bound"]) == set(bounds.SIGNS)
     of_ours = drawn[drawn["system"] == "tianji"]
     assert len(of_ours) == 8
     for _, point in of_ours.iterrows():
@@ -73,8 +89,7 @@ def test_the_picture_of_ratios_says_what_the_table_does(data):
             if told["Faster"] == data.titles["tianji"] and told["than"] == data.titles[point["baseline"]]
         )
         cell = line[columns[point["kind"]]]
-        sign = f"{bounds.SIGNS[point['bound']]} " if point["bound"] else ""
-        assert cell.startswith(f"{sign}{number(point['value'])}x")
+        assert cell.startswith(f"{bounds.SIGNS[point['bound']]}{number(point['value'])}x")
 
 
 def test_a_bound_is_drawn_as_an_arrow_to_where_the_ratio_is(data):

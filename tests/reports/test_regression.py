@@ -12,9 +12,13 @@ from commands import refusal
 from scaling_bundles import edit, session
 
 from reports.__main__ import main
+from reports.regression import recorded as recorded_runs
 from suites import comparison
 from suites.cli import run
 from suites.comparison import Comparison, Metric, Round
+from suites.gate import Rule
+
+ROOT = Path(__file__).parents[2]
 
 
 def recorded(folder, slower=1.0, rounds=4, **more):
@@ -150,3 +154,20 @@ def test_too_few_seeds_are_refused(tmp_path, capsys):
     assert "5 seeds are needed, there are 2" in complaint(capsys, few, few)
     assert "--looks 0: at least 1" in complaint(capsys, few, few, "--looks", "0")
     assert "size 2" in complaint(capsys, few, few, "--size", "2")
+
+
+def test_what_has_no_ratio_is_named_with_its_reason(tmp_path):
+    """RLlib never got there, and its returns are below nothing; one run of the synchronous system is in the base alone."""
+    base, head = tmp_path / "base", tmp_path / "head"
+    for path in (ROOT / "results" / "reference" / "convergence").glob("lunarlander-dqn.*"):
+        if path.name.endswith(("rllib", "sync")):
+            for side in (base, head):
+                shutil.copytree(path, side / path.name)
+    shutil.rmtree(head / "lunarlander-dqn.b0.p0.sync")
+    found = recorded_runs.compare(base, head, Rule())
+    why = {name.removeprefix("convergence lunarlander-dqn "): reason for name, reason in found.left_out.items()}
+    assert why["rllib training_time_to_threshold_s"] == "neither got there with seed 0"
+    assert why["rllib final_training_return"].startswith("not positive with seed ")
+    assert why["sync, seed 0"] == "only the base has this run"
+    assert why["sync production_steps_per_s"] == "it is not known with every seed"
+    assert [metric.name for metric in found.metrics] == ["convergence lunarlander-dqn rllib production_steps_per_s"]
