@@ -12,6 +12,8 @@ from typing import Any, Literal
 
 Mode = Literal["two-sided", "one-sided", "off"]
 
+TOTALS = ("inserted", "free", "lost", "consumed", "backlog", "starved", "backlog_max")
+"""What a successor counts on from."""
 CALM_ROUNDS = 32
 """After so many rounds in a row in which the learner was not starved, the margin shrinks by one chunk."""
 
@@ -87,7 +89,7 @@ class Balance:
         self.reuse = reuse
         self.slots = slots
         self.free_samples = free_samples
-        self._least = min(slots, round_chunks + batch_chunks - 1)
+        self._least = round_chunks + batch_chunks - 1
         self._most = slots if lag_rounds is None else min(slots, max(self._least, round_chunks * lag_rounds))
         self.produced = Smoothed()
         """Nanoseconds that a chunk took its producer."""
@@ -104,7 +106,7 @@ class Balance:
         """Chunks that actors hold credit for: at first every slot is theirs."""
         self.starved = 0
         self.backlog_max = 0
-        self._lost = 0
+        self.lost = 0
         """Samples inserted before the replay that held them was lost."""
         self._calm = 0
 
@@ -115,12 +117,12 @@ class Balance:
     @property
     def warm(self) -> bool:
         """Whether training may begin."""
-        there = self.inserted - self._lost
+        there = self.inserted - self.lost
         return there > 0 and there >= self.free_samples
 
     def state(self) -> dict[str, Any]:
         """Totals, as JSON can hold them; what is under way is of no use to a successor."""
-        return {name: getattr(self, name) for name in ("inserted", "free", "consumed", "backlog", "starved", "backlog_max")}
+        return {name: getattr(self, name) for name in TOTALS}
 
     def restore(self, state: Mapping[str, Any], *, kept: bool) -> None:
         """Count on from what `state` gave.
@@ -136,7 +138,7 @@ class Balance:
         if not kept:
             self.inserted -= self.backlog
             self.backlog = 0
-            self._lost = self.inserted
+            self.lost = self.inserted
 
     def insert(self, samples: int) -> None:
         """Samples came in."""

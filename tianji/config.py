@@ -318,6 +318,7 @@ class TrainConfig(Settings):
             raise ValueError("beyond_bound 'correct' is for relaxed ppo and impala: nothing else corrects")
         if self.algo == "dqn":
             self._check_chunks_of_dqn()
+        self._check_chunks_under_way()
         if self.launcher == "ray" and self.world == "lockstep":
             raise ValueError("world 'lockstep' is one process; launcher 'ray' is for world 'real'")
         if self.round_steps * self.groups > self.stop_steps:
@@ -341,6 +342,31 @@ class TrainConfig(Settings):
                 f"dqn.train_every_steps {every} must be a multiple of a chunk's {self.fragment_steps * self.envs_per_actor} "
                 "steps (send_steps x envs_per_actor)"
             )
+
+    def _check_chunks_under_way(self) -> None:
+        """Refuse what would wait for ever: a round or a batch that the slots of all actors cannot hold (docs/balance.md)."""
+        slots, gathered = self.actors * self.chunk_slots, self.gathered_chunks
+        if self.on_policy:
+            if gathered not in (1, self.actors):
+                raise ValueError(
+                    f"batch_chunks {gathered}: strict ppo passes chunks on one by one, or a round of all {self.actors} "
+                    "actors at once; leave it out"
+                )
+            return
+        # Chunks go into a replay as they come: a round of it is held by slots only where these are withheld.
+        held = self.round_chunks if self.algo != "dqn" or self.balance == "two-sided" else 1
+        if slots < held + gathered - 1:
+            raise ValueError(
+                f"chunk_slots {self.chunk_slots}: {self.actors} actors have {slots} slots, and {held + gathered - 1} chunks "
+                f"are under way in a round; raise it to {-(-(held + gathered - 1) // self.actors)} or more"
+            )
+
+    @property
+    def gathered_chunks(self) -> int:
+        """Chunks in a message to the learner: of a buffer `batch_chunks`, by default a round on strict PPO, else one."""
+        if not self.buffer:
+            return 1
+        return self.batch_chunks or (self.actors if self.on_policy else 1)
 
     @property
     def environments(self) -> int:

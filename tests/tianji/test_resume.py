@@ -59,11 +59,16 @@ def test_a_run_that_is_done_is_done(folder, capsys):
     assert np.array_equal(load_policy(folder / "policy.safetensors").weights, weights)
 
 
-@pytest.mark.parametrize("more", [{}, {"groups": 2}], ids=["one", "groups"])
+@pytest.mark.parametrize(
+    "more",
+    [{}, {"groups": 2}, {"discipline": "relaxed"}, {"algo": "impala"}],
+    ids=["one", "groups", "relaxed", "impala"],
+)
 def test_lockstep_runs_are_resumed_too(small, tmp_path, more):
     train(small(world="lockstep", **more), out=tmp_path / "run")
     result = train(small(world="lockstep", stop_steps=4096, **more), out=tmp_path / "run", resume=True)
-    assert (result.steps, result.outcome) == (4096, "steps")
+    assert result.outcome == "steps"
+    assert 4096 - result.steps < result.config.round_steps
 
 
 @pytest.mark.parametrize(

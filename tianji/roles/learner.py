@@ -361,7 +361,8 @@ class Learner(Role):
         """Go on where another one was, before anything else happens; chunks that it had not trained on are lost."""
         for name in TOTALS:
             setattr(self, name, state[name])
-        self.balance.restore(state["balance"], kept=replay_kept)
+        # Without a replay, what was taken in and not yet trained on was in slots, and is gone.
+        self.balance.restore(state["balance"], kept=replay_kept and self.reuses)
         self.staleness.restore(state["staleness"])
 
     # Accounts

@@ -153,7 +153,7 @@ class Assembler:
         g = spec.group
         inlet = self._inlet(names.chunks(g))
         relay = self.network.relay(self.topology.addresses[names.batches(g)], self.edge, inlet)
-        role = Buffer(spec.name, batch_chunks=batch_chunks(self.config), of_each=self.config.on_policy)
+        role = Buffer(spec.name, batch_chunks=self.config.gathered_chunks, of_each=self.config.on_policy)
         return self._host(role, Idle(), inlets={"chunks": inlet}, outlets={"batches": relay})
 
     def _actor(self, spec: RoleSpec, past: Past) -> Host:
@@ -189,11 +189,6 @@ def resume(role: Learner, worker: Trainer, state: State) -> None:
     role.restore(values["learner"], replay_kept=values["replay"])
 
 
-def batch_chunks(config: TrainConfig) -> int:
-    """Chunks that a buffer gathers."""
-    return config.batch_chunks or (config.actors if config.on_policy else 1)
-
-
 def learner(spec: RoleSpec, config: TrainConfig, layout: int, port: str, *, saves: bool = False) -> Learner:
     """The learner of a configuration."""
     # Actors that wait for fresh weights need no other credit.
@@ -211,7 +206,7 @@ def learner(spec: RoleSpec, config: TrainConfig, layout: int, port: str, *, save
             chunk_samples=config.chunk_samples,
             reuse=config.reuse,
             slots=config.actors * config.chunk_slots,
-            batch_chunks=batch_chunks(config) if config.buffer else 1,
+            batch_chunks=config.gathered_chunks,
             lag_rounds=None if config.lag_limit is None or config.on_policy else config.lag_limit // config.round_updates,
             free_samples=config.dqn.learning_starts if config.algo == "dqn" else 0,
         ),

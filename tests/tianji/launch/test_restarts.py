@@ -1,5 +1,6 @@
 """kill -9 in mid-run: the run finishes, nothing is trained on twice, nothing is left; or it ends with its first cause."""
 
+import functools
 import os
 import signal
 
@@ -95,9 +96,14 @@ def test_a_dead_actor_or_buffer_is_replaced(small, kind, channel, victim):
         assert learner["samples_consumed"] == 2 * result.steps
 
 
-@pytest.mark.parametrize("kind", ["strict", "dqn"])
+@pytest.mark.parametrize("kind", ["strict", "relaxed", "impala", "dqn"])
 def test_a_dead_learner_goes_on_from_its_last_state(small, kind):
-    config = {"strict": small, "dqn": lambda **more: replaying(small, **more)}[kind]
+    config = {
+        "strict": small,
+        "relaxed": functools.partial(small, discipline="relaxed"),
+        "impala": functools.partial(small, algo="impala"),
+        "dqn": functools.partial(replaying, small),
+    }[kind]
 
     class AfterSaving(Killer):
         saved = 0

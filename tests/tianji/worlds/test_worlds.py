@@ -1,5 +1,6 @@
 """The same roles in both worlds: same results, and orderly ends."""
 
+import functools
 import os
 import signal
 
@@ -143,3 +144,35 @@ def test_dqn_samples_ahead_by_its_credit_and_no_further(small):
         assert result.version == (2048 // 64 - 1) * 8
         if slots == 1:
             assert learner.counters["staleness_max_versions"] == 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "more", "least"),
+    [
+        ("dqn", {"send_steps": 4}, 16),
+        ("dqn", {"send_steps": 4, "batch_chunks": 3}, 18),
+        ("relaxed", {"actors": 4, "batch_chunks": 7}, 3),
+        ("relaxed", {"actors": 4, "batch_chunks": 7, "balance": "one-sided"}, 3),
+        ("impala", {"batch_chunks": 2}, 2),
+        ("one-sided dqn", {"send_steps": 4, "batch_chunks": 3}, 3),
+    ],
+)
+def test_slots_that_hold_no_round_are_refused_and_one_more_is_enough(small, kind, more, least):
+    made = {
+        "dqn": functools.partial(dqn, small),
+        "one-sided dqn": functools.partial(dqn, small, balance="one-sided"),
+        "relaxed": functools.partial(small, discipline="relaxed"),
+        "impala": functools.partial(small, algo="impala"),
+    }[kind]
+    with pytest.raises(ValueError, match=rf"chunk_slots {least - 1}: .* raise it to {least} or more"):
+        made(chunk_slots=least - 1, **more)
+    config = made(chunk_slots=least, world="lockstep", **more)
+    result = train(config)
+    assert config.stop_steps - result.steps < config.round_steps
+
+
+def test_strict_training_gathers_a_whole_round_or_nothing(small):
+    with pytest.raises(ValueError, match="batch_chunks 3: strict ppo passes chunks on one by one, or a round of all 4"):
+        small(actors=4, batch_chunks=3)
+    for gathered in (1, 4):
+        assert train(small(actors=4, batch_chunks=gathered, chunk_slots=1, world="lockstep")).outcome == "steps"
