@@ -48,7 +48,7 @@ def parser() -> OneLineParser:
         help="a Gymnasium environment with Discrete actions: a registered id, or MODULE:CLASS of your own",
     )
     train.add_argument("--algo", metavar="NAME", help=f"one of: {', '.join(ALGORITHMS)}")
-    train.add_argument("--config", type=Path, metavar="FILE.toml", help="settings, as in docs/architecture.md")
+    train.add_argument("--config", type=Path, metavar="FILE.toml", help="settings, as `tianji.TrainConfig` has them")
     train.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE", help="one setting, e.g. ppo.learning_rate=1e-3"
     )
@@ -194,7 +194,8 @@ def _groups(config: TrainConfig) -> str:
 def _verdict(threshold: float, reached_s: float | None, steps: int | None, outcome: str) -> str:
     if reached_s is not None and steps is not None:
         return f"reached a mean of {threshold:g} over 100 episodes after {reached_s:.2f} s and {steps:,} steps"
-    return f"ended by its limit of {outcome} before a mean of {threshold:g} over 100 episodes"
+    ended = "interrupted" if outcome == "interrupted" else f"ended by its limit of {outcome}"
+    return f"{ended} before a mean of {threshold:g} over 100 episodes"
 
 
 def evaluate(options: Any) -> int:

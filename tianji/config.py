@@ -294,7 +294,8 @@ class TrainConfig(Settings):
     checkpoint_replay: bool = True
     """Whether a replay is stored too. If not, a learner that is resumed fills it anew before it trains on."""
     restarts: Count = 3
-    """How often a process that died is started again, each; 0: the run ends with the first."""
+    """How often an actor or a buffer that died is started again, each, and all roles after the death of a learner or the Root;
+    0: the run ends with the first."""
     launcher: Literal["local", "ray"] = "local"
     """Where role processes live: on this host, or on a Ray cluster that runs."""
     ray_address: str = "auto"

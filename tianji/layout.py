@@ -116,7 +116,7 @@ def rollout_layout(
     observation_shape, observation_dtype
         of one observation, as the environment gives it: uint8 stays uint8.
     behaviour
-        whether the log-probability of each action under the behaviour policy is kept (PPO).
+        whether the log-probability of each action under the behaviour policy is kept (PPO and IMPALA).
     assessed
         whether the producer computes advantages itself, and gives the values under which it did: the sum of the two is a
         value target.

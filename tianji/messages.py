@@ -40,7 +40,7 @@ class ChunkHeader(Struct, frozen=True, array_like=True, gc=False):
     """0, 1, 2, ... for each producer: a gap is a loss, a repeat a duplicate. One that was started again counts from the next
     multiple of `LIFE`."""
     version: Count
-    """Behaviour policy: optimizer steps that its weights had seen."""
+    """Behaviour policy: changes of the weights (optimizer steps, and means adopted) that it had seen."""
     layout: Count
     count: Count
     """Transitions."""
@@ -180,7 +180,7 @@ class Started(Struct, frozen=True, array_like=True, tag=11):
 
 
 class Episodes(Struct, frozen=True, array_like=True, tag=12):
-    """Episodes that ended in an actor's last fragment, and its environment steps so far."""
+    """Episodes of an actor that ended since it last told, and its environment steps so far."""
 
     role: str
     actor_steps: int
@@ -189,7 +189,8 @@ class Episodes(Struct, frozen=True, array_like=True, tag=12):
 
 
 class Snapshot(Struct, frozen=True, array_like=True, tag=13):
-    """The policy as it stood after `steps` environment steps and `version` optimizer steps."""
+    """The policy as it stood after `steps` environment steps and `version` changes of the weights (optimizer steps, and means
+    adopted)."""
 
     version: int
     steps: int

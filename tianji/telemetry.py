@@ -17,8 +17,8 @@ Sink = Callable[[FromRole], None]
 
 
 class Account:
-    """Seconds by cause: busy `env`, `infer`, `send`, `update`; waiting `samples`, `weights`, `credit`, `barrier`, `stop`,
-    `simulator`."""
+    """Seconds by cause: busy `env`, `infer`, `send`, `update`, `save`; waiting `samples`, `weights`, `credit`, `barrier`,
+    `stop`, `simulator`."""
 
     def __init__(self) -> None:
         self.busy_ns: defaultdict[str, int] = defaultdict(int)

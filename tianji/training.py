@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import importlib.util
+import signal
+import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import FrameType
 from typing import Any, Literal
 
 import msgspec
@@ -129,8 +133,9 @@ class Watch:
             case Started(role=role, at_ns=at) if role.startswith("actor"):
                 self.first_step_ns = at if self.first_step_ns is None else min(at, self.first_step_ns)
             case Episodes(role=role, actor_steps=steps, episodes=episodes):
+                others = sum(count for name, count in self.actor_steps.items() if name != role)
                 self.actor_steps[role] = steps
-                return self._episodes([(e.at_ns, e.episode_return) for e in episodes])
+                return self._episodes([(e.at_ns, e.episode_return, others + e.actor_steps) for e in episodes])
             case Snapshot():
                 self.last = message
                 if self.folder is not None:
@@ -142,8 +147,9 @@ class Watch:
             case Restarted(role=role):
                 self.restarts.append(message)
                 if not role:
-                    # All begin again where they were stored.
+                    # All begin again where they were stored, and account for themselves again.
                     self.done = 0
+                    self.reports.clear()
             case Done():
                 self.done += 1
                 if self.done == self.config.groups:
@@ -151,15 +157,16 @@ class Watch:
                     return "steps"
         return None
 
-    def _episodes(self, finished: list[tuple[int, float]]) -> str | None:
+    def _episodes(self, finished: list[tuple[int, float, int]]) -> str | None:
+        """Moments, returns, and environment steps of all actors by then."""
         threshold = self.config.stop_return
-        for at, value in finished:
+        for at, value, steps in finished:
             self.returns.append(value)
             self.episodes += 1
             full = len(self.returns) == WINDOW
             if threshold is not None and self.reached_ns is None and full and np.mean(self.returns) >= threshold:
                 self.reached_ns = at
-                self.reached_steps = sum(self.actor_steps.values())
+                self.reached_steps = steps
                 self.outcome = self.outcome or "return"
         return "return" if self.reached_ns is not None else None
 
@@ -293,7 +300,42 @@ def _run_lockstep(
     past = None
     if store is not None and resume:
         past = [steps_of(store, group) // config.actors for group in range(config.groups)]
-    lockstep.run(config, description, _with_time_limit(watch, config.stop_seconds), store=store, past=past)
+    with _interrupts_noted() as interrupted:
+        timed = _with_time_limit(watch, config.stop_seconds)
+
+        def heard(message: Heard) -> str | None:
+            return timed(message) or ("interrupted" if interrupted() else None)
+
+        lockstep.run(config, description, heard, store=store, past=past)
+        if interrupted():
+            raise KeyboardInterrupt
+
+
+@contextmanager
+def _interrupts_noted() -> Iterator[Callable[[], bool]]:
+    """In which a signal that would interrupt is noted instead, so that roles can end in order; a second one interrupts at once.
+
+    Only where that can be: in the main thread.
+    """
+    noted: list[int] = []
+
+    def note(signum: int, frame: FrameType | None) -> None:
+        if noted:
+            raise KeyboardInterrupt
+        noted.append(signum)
+
+    before = {}
+    if threading.current_thread() is threading.main_thread():
+        # Who left a signal to end the process means that.
+        handlers = {signum: signal.getsignal(signum) for signum in (signal.SIGINT, signal.SIGTERM)}
+        before = {signum: handler for signum, handler in handlers.items() if callable(handler)}
+    try:
+        for signum in before:
+            signal.signal(signum, note)
+        yield lambda: bool(noted)
+    finally:
+        for signum, handler in before.items():
+            signal.signal(signum, handler)
 
 
 def _with_time_limit(watch: Watch, stop_seconds: float | None) -> Callable[[Any], str | None]:

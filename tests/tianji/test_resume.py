@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 
 import numpy as np
 import psutil
@@ -13,7 +14,7 @@ from commands import refusal
 from tensorboardX.proto.event_pb2 import Event
 
 from tianji.__main__ import main
-from tianji.cli import run
+from tianji.cli import INTERRUPTED, run
 from tianji.policy import load_policy
 from tianji.run_folder import RunFolder, read_state, replacing, state_path
 from tianji.settings import ConfigError
@@ -190,3 +191,23 @@ def test_a_run_whose_launcher_is_killed_can_be_resumed(tmp_path):
 def test_curves_cost_no_import_of_torch():
     code = "import sys; from tianji.tensorboard import _summary_writer; _summary_writer(); sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0
+
+
+def test_a_run_in_lockstep_that_is_interrupted_stores_its_state(tmp_path):
+    arguments = ["train", *FAST, "--world", "lockstep", "--stop-steps", "10000000", "--stop-return", "501"]
+    command = [sys.executable, "-m", "tianji", *arguments, "--out", str(tmp_path / "run")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        begun = tmp_path / "run" / "policy.safetensors"
+        while not begun.exists():
+            assert process.poll() is None
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        said = process.communicate(timeout=60)[0]
+    assert process.returncode == INTERRUPTED, said
+    assert "interrupted before a mean of 501" in said
+    stored = read_state(state_path(RunFolder(tmp_path / "run").state, 0)).values["learner"]["steps"]
+    result = json.loads((tmp_path / "run" / "result.json").read_text())
+    assert result["outcome"] == "interrupted"
+    assert result["steps"] == stored > 0
+    more = ["train", "--resume", str(tmp_path / "run"), "--stop-steps", str(stored + 2048), "--quiet"]
+    assert run("tianji", main, more) == 0

@@ -5,7 +5,10 @@ from collections import Counter
 import pytest
 
 from tianji.config import TrainConfig
-from tianji.topology import addresses, lay_out, place
+from tianji.envs import describe
+from tianji.launch.job import beside
+from tianji.topology import addresses, build, lay_out, place
+from tianji.worlds.real import Assignment, learner_threads
 
 
 def roles_of(**settings):
@@ -58,3 +61,18 @@ def test_edges_are_in_memory_on_a_node_and_at_ports_between_nodes():
     }
     with_actors_apart = addresses(roles_of(actors=2), place(roles_of(actors=2), 2), {0: "/f"}, {0: "10.0.0.1"}, "ipc")
     assert with_actors_apart == {"batches0": "ipc:///f/batches0", "chunks0": "tcp://10.0.0.1:0", "weights0": "tcp://10.0.0.1:0"}
+
+
+def test_a_learner_computes_in_the_cores_that_actors_beside_it_leave():
+    """Two groups of 4 actors on two nodes of 8 cores: each learner has 4 threads; both on one node share what is left."""
+    config = TrainConfig(env="CartPole-v1", groups=2, actors=4)
+    roles = lay_out(config)
+    topology = build(config, "memory://x")
+
+    def threads(nodes):
+        found = beside(roles, place(roles, nodes))["learner g1"]
+        spec = next(role for role in roles if role.name == "learner g1")
+        return learner_threads(Assignment(spec, config, describe(config.env), topology, "", beside=found), 8)
+
+    assert threads(2) == 4
+    assert threads(1) == 1

@@ -8,7 +8,7 @@ decides how much of one there is for the other.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, Protocol, runtime_checkable
+from typing import Literal, Protocol
 
 from tianji.algorithms import dqn, impala, kernels, networks, ppo
 from tianji.algorithms.flat import Vector
@@ -41,7 +41,6 @@ class Restorable(Protocol):
         """Go on where another one was; `ValueError` where that had other sizes."""
 
 
-@runtime_checkable
 class OnPolicy(Restorable, Protocol):
     """Trains on each chunk once."""
 
@@ -64,7 +63,6 @@ class OnPolicy(Restorable, Protocol):
         """
 
 
-@runtime_checkable
 class Replaying(Restorable, Protocol):
     """Keeps chunks, and trains on what it draws from them."""
 

@@ -67,9 +67,9 @@ class Network:
         """The end of producer number `producer`, with slots of its own to write."""
         return self._outlet(uri, spec, producer, None)
 
-    def relay(self, uri: str, spec: EdgeSpec, upstream: Inlet, number: int = 0) -> Outlet:
+    def relay(self, uri: str, spec: EdgeSpec, upstream: Inlet) -> Outlet:
         """A producing end that passes on chunks of `upstream`, where they lie."""
-        return self._outlet(uri, spec, -1 - number, upstream)
+        return self._outlet(uri, spec, -1, upstream)
 
     def _outlet(self, uri: str, spec: EdgeSpec, member: int, upstream: Inlet | None) -> Outlet:
         match _scheme(uri):

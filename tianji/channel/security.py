@@ -1,6 +1,6 @@
-"""CURVE between hosts: who has the run's key file belongs to the run, nobody else gets a word.
+"""CURVE between hosts: who has the run's keys belongs to the run, nobody else gets a word.
 
-One key pair serves a run: every host has the same file, the inlets' sockets own its secret, and whoever connects must
+One key pair serves a run: its launcher hands it to every role, the inlets' sockets own its secret, and whoever connects must
 prove that they own it too. Traffic is encrypted and authenticated by CurveCP's construction, as libzmq implements it.
 """
 
@@ -128,9 +128,7 @@ class Security:
             return True
         if not is_loopback(uri):
             if not self._plaintext:
-                raise ChannelError(
-                    f"{uri} can be reached from other hosts: give the run's keys (`tianji keys FILE`), or choose plaintext"
-                )
+                raise ChannelError(f"{uri} can be reached from other hosts: give the run's keys, or choose plaintext")
             log.warning("%s: PLAINTEXT off this host, by choice: whoever is on the way can read and change it", uri)
         return False
 

@@ -24,15 +24,12 @@ class Children(Crew):
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._pidfds: dict[str, int] = {}
 
-    def spawn(
-        self, name: str, command: Sequence[str], assignment: bytes, fds: tuple[int, ...] = (), node: Node | None = None
-    ) -> None:
-        """Start `python -m COMMAND`, on `node` if there is one, with the assignment on its standard input, inheriting `fds`."""
+    def spawn(self, name: str, command: Sequence[str], assignment: bytes, node: Node | None = None) -> None:
+        """Start `python -m COMMAND`, on `node` if there is one, with the assignment on its standard input."""
         process = subprocess.Popen(
             [sys.executable, "-m", *command],
             stdin=subprocess.PIPE,
             stdout=2,  # Whatever a library prints goes to our stderr; sys.stderr may be no file at all (a notebook).
-            pass_fds=fds,
             env={**os.environ, **ONE_THREAD},
             preexec_fn=None if node is None else node.enter,
         )

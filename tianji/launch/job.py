@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +13,7 @@ from pathlib import Path
 from tianji.config import TrainConfig
 from tianji.envs import EnvDescription
 from tianji.launch.node import Cluster
-from tianji.launch.supervisor import CoreLost, Heard, Listener, Restarted, RoleFailed, backoff_s
+from tianji.launch.supervisor import CoreLost, Heard, Listener, Policy, Restarted, RoleFailed, backoff_s
 from tianji.messages import Started
 from tianji.run_folder import read_values, state_path
 from tianji.topology import RoleSpec
@@ -21,6 +21,32 @@ from tianji.worlds.assembly import Past, Store
 
 Launch = Callable[["Job", Listener, Store | None, float | None], None]
 """Starts processes and serves them: the job, its listener, where state lies, and the seconds after which it ends."""
+
+
+Respawn = Callable[[str, int, int, dict[str, str]], None]
+"""See `tianji.launch.supervisor.Policy`."""
+
+
+def policy_of(config: TrainConfig, roles: Iterable[RoleSpec], store: Store | None, respawn: Respawn) -> Policy:
+    """What a supervisor may do for a run: actors and buffers are started again, learners store their state."""
+    kinds = {role.name: role.kind for role in roles}
+    return Policy(
+        respawn=respawn,
+        replaceable=frozenset(name for name, kind in kinds.items() if kind in ("actor", "buffer")),
+        restarts=config.restarts,
+        savers=frozenset(name for name, kind in kinds.items() if kind == "learner" and store is not None),
+        save_every_s=config.checkpoint_seconds,
+    )
+
+
+def beside(roles: Iterable[RoleSpec], where: Mapping[str, Hashable]) -> dict[str, dict[str, int]]:
+    """By role, how many of each kind are on its node, itself too."""
+    roles = list(roles)
+    on: dict[Hashable, dict[str, int]] = {}
+    for role in roles:
+        kinds = on.setdefault(where[role.name], {})
+        kinds[role.kind] = kinds.get(role.kind, 0) + 1
+    return {role.name: on[where[role.name]] for role in roles}
 
 
 @dataclass

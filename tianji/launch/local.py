@@ -15,8 +15,8 @@ import msgspec
 from tianji.channel.security import Keys
 from tianji.launch.children import Children
 from tianji.launch.control import control_socket, private_folder, tcp_control_socket
-from tianji.launch.job import Job
-from tianji.launch.supervisor import Listener, Policy, Supervisor
+from tianji.launch.job import Job, beside, policy_of
+from tianji.launch.supervisor import Listener, Supervisor
 from tianji.topology import RoleSpec, Topology, addresses, build, lay_out, place
 from tianji.worlds.assembly import Past, Store
 from tianji.worlds.real import Assignment, LocalAssignment
@@ -52,8 +52,9 @@ def launch(job: Job, listener: Listener, store: Store | None, stop_seconds: floa
         children = Children()
 
         def spawn(spec: RoleSpec, past: Past, known: Topology) -> None:
+            host = hosts.get(where[spec.name])
             assignment = Assignment(
-                spec, config, job.describe, known, control_uri, past, store, told, hosts.get(where[spec.name])
+                spec, config, job.describe, known, control_uri, past, store, told, host, neighbours[spec.name]
             )
             children.spawn(
                 spec.name,
@@ -66,14 +67,8 @@ def launch(job: Job, listener: Listener, store: Store | None, stop_seconds: floa
             # Others look for it where its predecessor was bound, and it for them where they are.
             spawn(by_name[name], Past(life, steps), Topology(topology.roles, {**topology.addresses, **bound}))
 
-        by_name = {spec.name: spec for spec in topology.roles}
-        policy = Policy(
-            respawn=respawn,
-            replaceable=frozenset(name for name, spec in by_name.items() if spec.kind in ("actor", "buffer")),
-            restarts=config.restarts,
-            savers=frozenset(name for name, spec in by_name.items() if spec.kind == "learner" and store is not None),
-            save_every_s=config.checkpoint_seconds,
-        )
+        by_name, neighbours = {spec.name: spec for spec in topology.roles}, beside(topology.roles, where)
+        policy = policy_of(config, topology.roles, store, respawn)
         supervisor = Supervisor(control, children, frozenset(by_name), listener, policy)
         stack.callback(supervisor.end)
         for spec in topology.roles:

@@ -32,9 +32,9 @@ from tianji.config import TrainConfig
 from tianji.launch.children import ONE_THREAD, PARTING_S
 from tianji.launch.control import tcp_control_socket
 from tianji.launch.crew import Crew
-from tianji.launch.job import Job
+from tianji.launch.job import Job, beside, policy_of
 from tianji.launch.process import name_process
-from tianji.launch.supervisor import Listener, Policy, Supervisor
+from tianji.launch.supervisor import Listener, Supervisor
 from tianji.settings import ConfigError
 from tianji.topology import RoleSpec, Topology, addresses, lay_out, place
 from tianji.worlds.assembly import Past, Store
@@ -215,21 +215,18 @@ def launch(job: Job, listener: Listener, store: Store | None, stop_seconds: floa
         told = None if keys is None else (keys.public.decode(), keys.secret.decode())
 
         def play(spec: RoleSpec, past: Past, known: Topology) -> None:
-            assignment = Assignment(spec, config, job.describe, known, control_uri, past, store, told, hosts[where[spec.name]])
+            host = hosts[where[spec.name]]
+            assignment = Assignment(
+                spec, config, job.describe, known, control_uri, past, store, told, host, neighbours[spec.name]
+            )
             crew.play(spec.name, msgspec.json.encode(assignment))
 
         def respawn(name: str, life: int, steps: int, bound: dict[str, str]) -> None:
             crew.create(name)
             play(by_name[name], Past(life, steps), Topology(roles, {**topology.addresses, **bound}))
 
-        by_name = {role.name: role for role in roles}
-        supervisor.policy = Policy(
-            respawn=respawn,
-            replaceable=frozenset(role.name for role in roles if role.kind in ("actor", "buffer")),
-            restarts=config.restarts,
-            savers=frozenset(role.name for role in roles if role.kind == "learner" and store is not None),
-            save_every_s=config.checkpoint_seconds,
-        )
+        by_name, neighbours = {role.name: role for role in roles}, beside(roles, where)
+        supervisor.policy = policy_of(config, roles, store, respawn)
         for role in roles:
             play(role, job.past(role, store), topology)
         supervisor.supervise(stop_seconds)

@@ -36,6 +36,10 @@ SETUP_LIMIT_S = 120.0
 """Everybody must have reported in by then."""
 DRAIN_LIMIT_S = 20.0
 """After a stop, roles have this long to finish their piece of work and account for themselves."""
+DRAIN_SAVES = 3.0
+"""And this many times as long as the longest save took: learners store their state once more."""
+INTERRUPT_LIMIT_S = 5.0
+"""After an interrupt, those who store nothing have no longer than this."""
 LAST_WORDS_S = 1.0
 """How long after a process has left by itself what it said may take to arrive."""
 BACKOFF_S, BACKOFF_MAX_S = 0.25, 8.0
@@ -120,6 +124,7 @@ class Supervisor:
         self._saving: set[str] = set()
         self._save_at = math.inf
         self._save_ns = 0
+        self._longest_save_ns = 0
         self._stopping: str | None = None
         self._begun_at: float | None = None
 
@@ -184,7 +189,7 @@ class Supervisor:
     def _out_of_time(self) -> None:
         if self._stopping is not None:
             missing = sorted(self.names - self._reported)
-            raise RoleFailed(f"{', '.join(missing)} did not end within {DRAIN_LIMIT_S:.0f} s of being asked to")
+            raise RoleFailed(f"{', '.join(missing)} did not end within {self._drain_s:.0f} s of being asked to")
         if self._begun_at is None:
             missing = sorted(self.names - self._greeted)
             raise RoleFailed(f"{', '.join(missing)} did not start within {SETUP_LIMIT_S:.0f} s")
@@ -213,7 +218,7 @@ class Supervisor:
                 self._admit(role, protocol, route)
                 self._hello(role)
             case Failed(role=role, error=error):
-                if not self._may_replace(role):
+                if not self._may_replace(role) and not self._need_not_end_well(role):
                     raise RoleFailed(f"{role} failed: {error}")
                 self._causes[role] = f"failed: {error}"
             case Report(role=role):
@@ -223,6 +228,7 @@ class Supervisor:
             case Saved(role=role, took_ns=took):
                 self._saving.discard(role)
                 self._save_ns = max(self._save_ns, took)
+                self._longest_save_ns = max(self._longest_save_ns, took)
                 if not self._saving and self.policy.save_every_s is not None:
                     self._save_at = time.monotonic() + max(self.policy.save_every_s, self._save_ns / 1e9 / SAVING_SHARE)
         self._tell_listener(message)
@@ -259,6 +265,10 @@ class Supervisor:
         running = self._begun_at is not None and self._stopping is None
         return running and name in self.policy.replaceable and self._lives.get(name, 0) < self.policy.restarts
 
+    def _need_not_end_well(self, name: str) -> bool:
+        """Whether this role would end now in any case: of one that fails while the run stops only its account is missing."""
+        return self._stopping is not None and name in self.policy.replaceable and self.policy.restarts > 0
+
     def _gone(self, name: str, how: str, by_itself: bool) -> None:
         """A process ended: in order once it has reported, otherwise a failure, after hearing its last words."""
         self._listen()
@@ -276,8 +286,7 @@ class Supervisor:
             after = backoff_s(earlier)
             self._due[name] = time.monotonic() + after
             self._tell_listener(Restarted(name, cause, after, time.monotonic_ns()))
-        elif self._stopping is not None and name in self.policy.replaceable and self.policy.restarts:
-            # It would have ended now in any case; its account of itself is missing.
+        elif self._need_not_end_well(name):
             self._reported.add(name)
         elif self._begun_at is not None and self.policy.restarts and name not in self.policy.replaceable:
             # Also of a run that is stopping: what it learned last is made again from what was stored.
@@ -288,22 +297,29 @@ class Supervisor:
     def stop(self, reason: str) -> None:
         """Ask every role to finish."""
         self._stopping = reason
-        self._stop_deadline = time.monotonic() + DRAIN_LIMIT_S
+        self._stop_deadline = time.monotonic() + self._drain_s
         # Whoever waits to be started again has nothing to finish.
         self._reported.update(self._due)
         self._due.clear()
         for name in self._routes:
             self._tell(name, Stop(reason))
 
+    @property
+    def _drain_s(self) -> float:
+        return DRAIN_LIMIT_S + DRAIN_SAVES * self._longest_save_ns / 1e9
+
     def _tell(self, name: str, message: Wiring | Start | Save | Stop) -> None:
         self.control.send_multipart([self._routes[name], encode(message)], zmq.NOBLOCK)
 
     def _drain(self) -> None:
-        """After an interrupt: hear the reports of those who can still give one, for a short while."""
-        deadline = time.monotonic() + 5
-        while not self._routes.keys() <= self._reported:
-            if not self.control.poll(int(max(0.0, deadline - time.monotonic()) * 1000)):
+        """After an interrupt: hear reports for a short while, and until learners have stored their state."""
+        others, gone = time.monotonic() + INTERRUPT_LIMIT_S, set[str]()
+        while missing := self._routes.keys() - self._reported - gone:
+            deadline = self._stop_deadline if missing & self.policy.savers else others
+            if time.monotonic() >= deadline:
                 return
+            if self._wait(deadline):
+                gone.update(name for name, *_ in self.crew.ended())
             self._listen()
 
     def end(self) -> None:

@@ -44,6 +44,8 @@ class Assignment(Struct, frozen=True):
     """Public and secret, of a run that crosses hosts."""
     address: str | None = None
     """Of the node that it is on, where there are several."""
+    beside: dict[str, int] = {}
+    """Roles on its node, itself too, by kind."""
 
 
 class LocalAssignment(Struct, frozen=True):
@@ -104,7 +106,7 @@ def run(assignment: Assignment, network: Network, control: Control) -> None:
     host = assembler.build(spec, assignment.past)
     host.address = assignment.address
     if spec.kind == "learner" and (torch := sys.modules.get("torch")) is not None:
-        torch.set_num_threads(learner_threads(assignment.config, len(os.sched_getaffinity(0))))
+        torch.set_num_threads(learner_threads(assignment, len(os.sched_getaffinity(0))))
     try:
         tell(Hello(spec.name, PROTOCOL, os.getpid()))
         serve(host, control)
@@ -112,10 +114,10 @@ def run(assignment: Assignment, network: Network, control: Control) -> None:
         host.close()
 
 
-def learner_threads(config: TrainConfig, cores: int) -> int:
-    """Threads in which a learner computes with torch, on a host of so many cores."""
-    spare = cores - config.groups * config.actors
-    return config.learner_threads or max(1, spare // config.groups)
+def learner_threads(assignment: Assignment, cores: int) -> int:
+    """Threads in which a learner computes with torch, on a host of so many cores: those that actors there leave free."""
+    actors, learners = (assignment.beside.get(kind, 0) for kind in ("actor", "learner"))
+    return assignment.config.learner_threads or max(1, (cores - actors) // max(1, learners))
 
 
 def _wiring(control: Control) -> dict[str, str]:

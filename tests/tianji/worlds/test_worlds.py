@@ -11,8 +11,8 @@ import pytest
 from tianji.config import DQNConfig, NetworkConfig
 from tianji.envs import describe
 from tianji.launch.supervisor import RoleFailed
-from tianji.messages import Episodes, Report, Snapshot, Started
-from tianji.training import train
+from tianji.messages import Episode, Episodes, Report, Snapshot, Started
+from tianji.training import Watch, train
 from tianji.worlds import lockstep
 
 CARTPOLE = describe("CartPole-v1")
@@ -176,3 +176,12 @@ def test_strict_training_gathers_a_whole_round_or_nothing(small):
         small(actors=4, batch_chunks=3)
     for gathered in (1, 4):
         assert train(small(actors=4, batch_chunks=gathered, chunk_slots=1, world="lockstep")).outcome == "steps"
+
+
+def test_steps_at_the_mean_are_those_when_the_episode_ended(small):
+    """What an actor sampled after it, until it told, does not count; what others told before does."""
+    config = small(stop_return=1.0)
+    watch = Watch(config, CARTPOLE, None)
+    watch(Episodes("actor g0.a0", 700, 10, [Episode(9, 1.0, 9, 300 + i) for i in range(99)]))
+    assert watch(Episodes("actor g0.a1", 600, 20, [Episode(19, 1.0, 9, 450), Episode(20, 1.0, 9, 500)])) == "return"
+    assert watch.result().reached_steps == 700 + 450
