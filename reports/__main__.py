@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Sequence
@@ -58,9 +59,15 @@ def parser() -> OneLineParser:
 
 
 def may_be_written(out: Path, mark: str, what: str) -> None:
-    """Refuse a folder that holds something else, before any work is done for it."""
-    if out.exists() and (not out.is_dir() or (any(out.iterdir()) and not (out / mark).exists())):
-        raise ConfigError(f"--out {out}: exists and is not {what}; name a new folder")
+    """Refuse a folder that holds something else, or has no place, before any work is done for it."""
+    try:
+        if out.exists() and (not out.is_dir() or (any(out.iterdir()) and not (out / mark).exists())):
+            raise ConfigError(f"--out {out}: exists and is not {what}; name a new folder")
+        there = next(place for place in (out, *out.absolute().parents) if place.exists())
+        if not os.access(there, os.W_OK | os.X_OK):
+            raise ConfigError(f"--out {out}: {there} may not be written")
+    except OSError as error:
+        raise ConfigError(f"--out {out}: {error.strerror}") from None
 
 
 def made(out: Path) -> None:

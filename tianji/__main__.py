@@ -29,7 +29,8 @@ NAMED = (
 """Settings with options of their own."""
 MAY_CHANGE = (
     "stop_return", "stop_steps", "stop_seconds", "device", "kernel", "channel", "launcher", "ray_address", "placement",
-    "encrypt", "learner_threads", "restarts", "snapshot_every_steps", "checkpoint_seconds", "checkpoint_replay"
+    "encrypt", "learner_threads", "restarts", "snapshot_every_steps", "checkpoint_seconds", "checkpoint_replay",
+    "chunk_slots", "batch_chunks"
 )  # fmt: skip
 """Settings that a run which is resumed may be given anew."""
 ENVIRONMENTS = 8

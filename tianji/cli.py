@@ -22,7 +22,8 @@ class OneLineParser(argparse.ArgumentParser):
         raise SystemExit(UNUSABLE)
 
 
-def _terminate(signum: int, frame: FrameType | None) -> NoReturn:
+def interrupt(signum: int, frame: FrameType | None) -> NoReturn:
+    """Handles SIGTERM in every command: as Ctrl-C."""
     raise KeyboardInterrupt
 
 
@@ -34,7 +35,7 @@ def run(program: str, main: Callable[[Sequence[str]], int], arguments: Sequence[
     int
         what `main` returns, 2 with one line on stderr for a `ConfigError`, 130 when interrupted.
     """
-    signal.signal(signal.SIGTERM, _terminate)
+    signal.signal(signal.SIGTERM, interrupt)
     try:
         return main(sys.argv[1:] if arguments is None else arguments)
     except ConfigError as error:

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from tianji import references
-from tianji.settings import Count, Fraction, NonNegativeFloat, Positive, PositiveFloat, Seconds, Settings
+from tianji.settings import ConfigError, Count, Fraction, NonNegativeFloat, Positive, PositiveFloat, Seconds, Settings
 
 
 class NetworkConfig(Settings):
@@ -319,7 +319,6 @@ class TrainConfig(Settings):
             raise ValueError("beyond_bound 'correct' is for relaxed ppo and impala: nothing else corrects")
         if self.algo == "dqn":
             self._check_chunks_of_dqn()
-        self._check_chunks_under_way()
         if self.launcher == "ray" and self.world == "lockstep":
             raise ValueError("world 'lockstep' is one process; launcher 'ray' is for world 'real'")
         if self.round_steps * self.groups > self.stop_steps:
@@ -344,22 +343,35 @@ class TrainConfig(Settings):
                 "steps (send_steps x envs_per_actor)"
             )
 
-    def _check_chunks_under_way(self) -> None:
-        """Refuse what would wait for ever: a round or a batch that the slots of all actors cannot hold (docs/balance.md)."""
-        slots, gathered = self.actors * self.chunk_slots, self.gathered_chunks
+    def check_chunks_under_way(self) -> None:
+        """Refuse what can wait for ever: a round or a batch that the slots of all actors need not be able to hold.
+
+        See docs/balance.md. Not part of making a configuration: what was stored can be read.
+
+        Raises
+        ------
+        ConfigError
+            and says what would be enough.
+        """
+        slots, held, gathered = self.actors * self.chunk_slots, self.round_chunks, self.gathered_chunks
         if self.on_policy:
             if gathered not in (1, self.actors):
-                raise ValueError(
+                raise ConfigError(
                     f"batch_chunks {gathered}: strict ppo passes chunks on one by one, or a round of all {self.actors} "
                     "actors at once; leave it out"
                 )
             return
-        # Chunks go into a replay as they come: a round of it is held by slots only where these are withheld.
-        held = self.round_chunks if self.algo != "dqn" or self.balance == "two-sided" else 1
-        if slots < held + gathered - 1:
-            raise ValueError(
-                f"chunk_slots {self.chunk_slots}: {self.actors} actors have {slots} slots, and {held + gathered - 1} chunks "
-                f"are under way in a round; raise it to {-(-(held + gathered - 1) // self.actors)} or more"
+        if self.algo != "dqn" and slots == held and held % gathered == 0:
+            # Everything moves in whole batches, and every slot is in the round.
+            return
+        if self.algo == "dqn" and self.balance != "two-sided":
+            # Chunks go into a replay as they come, and credit is not withheld: slots hold no round.
+            held = 1
+        least = held + gathered - 1
+        if slots < least:
+            raise ConfigError(
+                f"chunk_slots {self.chunk_slots}: {self.actors} actors have {slots} slots, and {least} chunks are under way "
+                f"in a round; raise it to {-(-least // self.actors)} or more"
             )
 
     @property

@@ -19,6 +19,7 @@ import numpy as np
 
 from tianji.algorithms import kernels, networks
 from tianji.algorithms.networks import Vector
+from tianji.cli import interrupt
 from tianji.config import TrainConfig
 from tianji.envs import EnvDescription, describe
 from tianji.launch.job import Job, steps_of
@@ -217,9 +218,10 @@ def check(config: TrainConfig) -> EnvDescription:
     Raises
     ------
     ConfigError
-        for an environment that cannot be trained on, a network that cannot see it or that the algorithm or the kernel is not
-        for, or a device or launcher that is not there.
+        for slots that hold no round, an environment that cannot be trained on, a network that cannot see it or that the
+        algorithm or the kernel is not for, or a device or launcher that is not there.
     """
+    config.check_chunks_under_way()
     description = describe(config.env, config.atari, config.simulator)
     kernels.check(config, networks.build(config.network, description.features, description.actions))
     if config.device == "cuda" and config.launcher == "local":
@@ -301,13 +303,15 @@ def _run_lockstep(
     if store is not None and resume:
         past = [steps_of(store, group) // config.actors for group in range(config.groups)]
     with _interrupts_noted() as interrupted:
-        timed = _with_time_limit(watch, config.stop_seconds)
+        timed, reasons = _with_time_limit(watch, config.stop_seconds), list[str]()
 
         def heard(message: Heard) -> str | None:
-            return timed(message) or ("interrupted" if interrupted() else None)
+            reason = timed(message) or ("interrupted" if interrupted() else None)
+            reasons.extend([reason] if reason else [])
+            return reason
 
         lockstep.run(config, description, heard, store=store, past=past)
-        if interrupted():
+        if reasons[:1] == ["interrupted"]:
             raise KeyboardInterrupt
 
 
@@ -326,9 +330,10 @@ def _interrupts_noted() -> Iterator[Callable[[], bool]]:
 
     before = {}
     if threading.current_thread() is threading.main_thread():
-        # Who left a signal to end the process means that.
+        # Any other handler is a caller's own, and stays.
+        interrupting = (signal.default_int_handler, interrupt)
         handlers = {signum: signal.getsignal(signum) for signum in (signal.SIGINT, signal.SIGTERM)}
-        before = {signum: handler for signum, handler in handlers.items() if callable(handler)}
+        before = {signum: handler for signum, handler in handlers.items() if handler in interrupting}
     try:
         for signum in before:
             signal.signal(signum, note)

@@ -27,6 +27,7 @@ from tianji.config import TrainConfig
 from tianji.envs import EnvDescription
 from tianji.launch.children import Children
 from tianji.launch.control import control_socket
+from tianji.launch.job import neighbours
 from tianji.launch.supervisor import Heard, Supervisor
 from tianji.messages import LIFE, ChunkHeader, Done, Episodes, Report, SlotRef, Snapshot, encode
 from tianji.staleness import SequenceLedger
@@ -75,13 +76,14 @@ def beside(
     with ExitStack() as stack:
         control, base_uri = stack.enter_context(control_socket())
         topology, control_uri = build(config, base_uri.replace("ipc:", f"{config.channel}:", 1)), f"{base_uri}/control"
+        on_this_host = neighbours(topology.roles, dict.fromkeys((spec.name for spec in topology.roles), 0))
         children, specs = Children(), [spec for spec in topology.roles if spec.kind in kinds]
         supervisor = Supervisor(control, children, frozenset(spec.name for spec in specs), listen)
         pool = stack.enter_context(ThreadPoolExecutor(1))
         stack.callback(supervisor.end)
         stack.callback(unwanted.set)
         for spec in specs:
-            assignment = Assignment(spec, config, describe, topology, control_uri)
+            assignment = Assignment(spec, config, describe, topology, control_uri, beside=on_this_host[spec.name])
             told = msgspec.json.encode(LocalAssignment(assignment, os.getpid(), tuple(sys.path)))
             children.spawn(spec.name, ["tianji.worlds.real", f"tj-{spec.name}"], told)
         future = pool.submit(work, topology, control_uri)

@@ -69,8 +69,8 @@ def ratios(data: Dataset, workload: str) -> pd.DataFrame:
                 "Blocks": "/".join(map(str, counts)),
                 "Evaluated return": times(data, workload, first, second, "evaluated").words,
                 "Training return": times(data, workload, first, second, "training").words,
-                "Steps to evaluated": with_interval(
-                    data.find(workload, first, "steps_to_threshold_ratio", "evaluated", second), "x"
+                "Steps to evaluated": bounds.counted(
+                    data.find(workload, first, "steps_to_threshold_ratio", "evaluated", second)
                 ),
                 "Production": with_interval(data.find(workload, first, "production_ratio", None, second), "x"),
             }

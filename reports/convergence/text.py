@@ -22,7 +22,11 @@ CAPTIONS = {
     "handling messages, and what a system does not report.",
 }
 TABLE_TEXTS = {
-    "threshold": ("Time to threshold", "Interquartile means over the runs that got there; n counts all runs."),
+    "threshold": (
+        "Time to threshold",
+        "Interquartile means over the runs that got there; n counts all runs. "
+        "A restricted mean counts every run, those that did not get there too, for no longer than all were watched.",
+    ),
     "ratios": (
         "How many times faster",
         "Geometric means of ratios within blocks; above 1 the first system is faster. In all = engineering x discipline. "
@@ -73,13 +77,13 @@ def headline(data: Dataset, workload: str, peer: str) -> str | None:
     begins = f"{workload}: {data.titles[REFERENCE]} reaches the evaluated threshold {bounds.WORDS[total.bound]}"
     fast = f"{with_interval(total.row, 'x')} as fast as {data.titles[peer]}"
     counts = f"n = {total.row['n']} blocks"
-    if total.row["censored"]:
+    if total.bound or total.row["censored"]:
         return f"{begins}{fast} ({counts}; {got_there} get there)."
     parts = ""
     if peer not in (SYNCHRONOUS, *SAME_CODE):
         engineering = times(data, workload, SYNCHRONOUS, peer, "evaluated")
         discipline = times(data, workload, REFERENCE, SYNCHRONOUS, "evaluated")
-        if all(one.row is not None and not one.row["censored"] for one in (engineering, discipline)):
+        if all(one.row and not one.bound and not one.row["censored"] for one in (engineering, discipline)):
             parts = f" = {with_interval(engineering.row)} engineering x {with_interval(discipline.row)} discipline"
     return f"{begins}{fast}{parts} ({counts}).{_not_shown(total.row)}"
 

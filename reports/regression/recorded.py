@@ -100,6 +100,7 @@ def _paired(base: Side, head: Side) -> tuple[dict[str, Metric], dict[str, dict[i
     metrics: dict[str, Metric] = {}
     values: dict[str, dict[int, tuple[float, float]]] = {}
     left_out: dict[str, str] = {}
+    somewhere: dict[str, bool] = {}
     for key, seed in sorted(base.keys() | head.keys()):
         one, other = base.get((key, seed)), head.get((key, seed))
         if one is None or other is None:
@@ -114,13 +115,17 @@ def _paired(base: Side, head: Side) -> tuple[dict[str, Metric], dict[str, dict[i
             name, mine, yours = " ".join((*key, metric)), ours.get(metric), theirs.get(metric)
             if mine is None or yours is None:
                 left_out.setdefault(name, f"only the {'head' if mine is None else 'base'} has it with seed {seed}")
-            elif not (mine.reached or yours.reached):
-                left_out.setdefault(name, f"neither got there with seed {seed}")
             elif not (mine.value > 0 and yours.value > 0):
                 left_out.setdefault(name, f"not positive with seed {seed}: it has no ratio")
             else:
                 metrics[name] = Metric(name, metric, yours.unit, yours.better, {})
-                values.setdefault(name, {})[seed] = (mine.value, yours.value)
+                reached = mine.reached or yours.reached
+                somewhere[name] = somewhere.get(name, False) or reached
+                # Where neither got there, nobody was sooner, however long they were watched.
+                values.setdefault(name, {})[seed] = (mine.value, yours.value if reached else mine.value)
+    for name in (name for name, reached in somewhere.items() if not reached):
+        del metrics[name], values[name]
+        left_out[name] = "nobody got there"
     return metrics, values, left_out
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from reports.bounds import NEITHER, NOTHING
 from reports.dataset import REFERENCE, Dataset
 from reports.scaling.lookup import PEER, REGIMES, Scaled, settings
 from reports.scaling.tables import times_as_fast
@@ -185,7 +186,7 @@ def against_others(scaled: Scaled) -> list[str]:
             )
     for label in scaled.systems:
         by_kind = {kind: times_as_fast(scaled, label, most, kind) for kind in KINDS}
-        found = [f"the {kind} one {faster}" for kind, faster in by_kind.items() if faster != "-"]
+        found = [f"the {kind} one {faster}" for kind, faster in by_kind.items() if faster not in (NOTHING, NEITHER)]
         if label != REFERENCE and found:
             lines.append(
                 f"On {most} nodes {scaled.title(REFERENCE)} reaches the threshold as many times as fast as "

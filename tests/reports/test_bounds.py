@@ -69,6 +69,24 @@ def test_who_never_got_there_beside_who_never_did_is_said(data):
     assert "is open: 2 of 5 runs of TianJi and 0 of 5 runs of RLlib get there." in said
 
 
+def test_a_bound_of_all_blocks_is_no_factor_of_a_product(data):
+    """As if TianJi and synchronous got there in all blocks, and Stable-Baselines3 did not."""
+
+    def always(row):
+        bound = row["metric"].endswith("_at_least") and row["baseline"] == "sb3"
+        exact = row["metric"] == bounds.METRIC and row["baseline"] == "sync"
+        if row["threshold_kind"] != "evaluated" or not row["metric"].startswith(bounds.METRIC):
+            return row
+        return row | ({"value": 2.0, "n": 5, "censored": 0} if bound or exact else {"value": None})
+
+    rows = [always(row) for row in data.rows if not row["metric"].endswith(("_at_least", "_at_most"))]
+    pair = {"suite": "convergence", "workload": WORKLOAD, "threshold_kind": "evaluated", "baseline": "sb3"}
+    rows += [{**pair, "system": system, "metric": f"{bounds.METRIC}_at_least", **row(2.0)} for system in ("tianji", "sync")]
+    (said,) = [s for s in text.headlines(dataset.Dataset(**{**vars(data), "rows": rows})) if "Stable-Baselines3" in s]
+    assert "more than 2.00x as fast as Stable-Baselines3 (n = 5 blocks; 2 of 5 runs" in said
+    assert "engineering" not in said
+
+
 def test_who_got_there_without_the_other_and_the_other_way_round_are_not_compared(data):
     """Synchronous and XingTian-style: each in a block in which the other did not."""
     table = ratios(data, WORKLOAD).set_index(["Faster", "than"])

@@ -166,8 +166,28 @@ def test_what_has_no_ratio_is_named_with_its_reason(tmp_path):
     shutil.rmtree(head / "lunarlander-dqn.b0.p0.sync")
     found = recorded_runs.compare(base, head, Rule())
     why = {name.removeprefix("convergence lunarlander-dqn "): reason for name, reason in found.left_out.items()}
-    assert why["rllib training_time_to_threshold_s"] == "neither got there with seed 0"
+    assert why["rllib training_time_to_threshold_s"] == "nobody got there"
     assert why["rllib final_training_return"].startswith("not positive with seed ")
     assert why["sync, seed 0"] == "only the base has this run"
     assert why["sync production_steps_per_s"] == "it is not known with every seed"
     assert [metric.name for metric in found.metrics] == ["convergence lunarlander-dqn rllib production_steps_per_s"]
+
+
+def test_a_threshold_that_neither_reached_with_one_seed_is_still_compared(tmp_path):
+    """The head never gets there, the base with three seeds of five: worse; that of a seed that neither reached is a tie."""
+    base, head = tmp_path / "base", tmp_path / "head"
+    for path in (ROOT / "results" / "reference" / "convergence").glob("lunarlander-dqn.*.sb3"):
+        for side in (base, head):
+            shutil.copytree(path, side / path.name)
+    for path in head.rglob("events.jsonl"):
+        lines = [json.loads(line) for line in path.read_text().splitlines()]
+        for event in lines:
+            if event["event"] == "evaluation":
+                event["returns"] = [-100.0] * len(event["returns"])
+        path.write_text("".join(json.dumps(event) + "\n" for event in lines))
+    found = recorded_runs.compare(base, head, Rule())
+    name = "convergence lunarlander-dqn sb3 evaluated_time_to_threshold_s"
+    pairs = {one.seed: one.pairs[name][0] for one in found.rounds}
+    ties = [seed for seed, (mine, theirs) in pairs.items() if mine == theirs]
+    assert len(ties) == 2
+    assert all(theirs > mine for seed, (mine, theirs) in pairs.items() if seed not in ties)

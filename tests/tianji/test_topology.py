@@ -6,7 +6,7 @@ import pytest
 
 from tianji.config import TrainConfig
 from tianji.envs import describe
-from tianji.launch.job import beside
+from tianji.launch.job import neighbours
 from tianji.topology import addresses, build, lay_out, place
 from tianji.worlds.real import Assignment, learner_threads
 
@@ -70,7 +70,7 @@ def test_a_learner_computes_in_the_cores_that_actors_beside_it_leave():
     topology = build(config, "memory://x")
 
     def threads(nodes):
-        found = beside(roles, place(roles, nodes))["learner g1"]
+        found = neighbours(roles, place(roles, nodes))["learner g1"]
         spec = next(role for role in roles if role.name == "learner g1")
         return learner_threads(Assignment(spec, config, describe(config.env), topology, "", beside=found), 8)
 

@@ -39,7 +39,7 @@ def policy_of(config: TrainConfig, roles: Iterable[RoleSpec], store: Store | Non
     )
 
 
-def beside(roles: Iterable[RoleSpec], where: Mapping[str, Hashable]) -> dict[str, dict[str, int]]:
+def neighbours(roles: Iterable[RoleSpec], where: Mapping[str, Hashable]) -> dict[str, dict[str, int]]:
     """By role, how many of each kind are on its node, itself too."""
     roles = list(roles)
     on: dict[Hashable, dict[str, int]] = {}

@@ -15,7 +15,7 @@ import msgspec
 from tianji.channel.security import Keys
 from tianji.launch.children import Children
 from tianji.launch.control import control_socket, private_folder, tcp_control_socket
-from tianji.launch.job import Job, beside, policy_of
+from tianji.launch.job import Job, neighbours, policy_of
 from tianji.launch.supervisor import Listener, Supervisor
 from tianji.topology import RoleSpec, Topology, addresses, build, lay_out, place
 from tianji.worlds.assembly import Past, Store
@@ -53,9 +53,7 @@ def launch(job: Job, listener: Listener, store: Store | None, stop_seconds: floa
 
         def spawn(spec: RoleSpec, past: Past, known: Topology) -> None:
             host = hosts.get(where[spec.name])
-            assignment = Assignment(
-                spec, config, job.describe, known, control_uri, past, store, told, host, neighbours[spec.name]
-            )
+            assignment = Assignment(spec, config, job.describe, known, control_uri, past, store, told, host, beside[spec.name])
             children.spawn(
                 spec.name,
                 ["tianji.worlds.real", f"tj-{spec.name}"],
@@ -67,7 +65,8 @@ def launch(job: Job, listener: Listener, store: Store | None, stop_seconds: floa
             # Others look for it where its predecessor was bound, and it for them where they are.
             spawn(by_name[name], Past(life, steps), Topology(topology.roles, {**topology.addresses, **bound}))
 
-        by_name, neighbours = {spec.name: spec for spec in topology.roles}, beside(topology.roles, where)
+        # Emulated nodes share this host's cores.
+        by_name, beside = {spec.name: spec for spec in topology.roles}, neighbours(topology.roles, dict.fromkeys(where, 0))
         policy = policy_of(config, topology.roles, store, respawn)
         supervisor = Supervisor(control, children, frozenset(by_name), listener, policy)
         stack.callback(supervisor.end)

@@ -32,7 +32,7 @@ from tianji.config import TrainConfig
 from tianji.launch.children import ONE_THREAD, PARTING_S
 from tianji.launch.control import tcp_control_socket
 from tianji.launch.crew import Crew
-from tianji.launch.job import Job, beside, policy_of
+from tianji.launch.job import Job, neighbours, policy_of
 from tianji.launch.process import name_process
 from tianji.launch.supervisor import Listener, Supervisor
 from tianji.settings import ConfigError
@@ -216,16 +216,14 @@ def launch(job: Job, listener: Listener, store: Store | None, stop_seconds: floa
 
         def play(spec: RoleSpec, past: Past, known: Topology) -> None:
             host = hosts[where[spec.name]]
-            assignment = Assignment(
-                spec, config, job.describe, known, control_uri, past, store, told, host, neighbours[spec.name]
-            )
+            assignment = Assignment(spec, config, job.describe, known, control_uri, past, store, told, host, beside[spec.name])
             crew.play(spec.name, msgspec.json.encode(assignment))
 
         def respawn(name: str, life: int, steps: int, bound: dict[str, str]) -> None:
             crew.create(name)
             play(by_name[name], Past(life, steps), Topology(roles, {**topology.addresses, **bound}))
 
-        by_name, neighbours = {role.name: role for role in roles}, beside(roles, where)
+        by_name, beside = {role.name: role for role in roles}, neighbours(roles, where)
         supervisor.policy = policy_of(config, roles, store, respawn)
         for role in roles:
             play(role, job.past(role, store), topology)

@@ -117,6 +117,8 @@ class Supervisor:
         self._reported: set[str] = set()
         self._causes: dict[str, str] = {}
         """Why a role whose process has yet to end failed, in its own words."""
+        self._over: set[str] = set()
+        """Roles whose process has ended, and no other one taken its place."""
         self._lives: dict[str, int] = {}
         self._steps: dict[str, int] = {}
         self._due: dict[str, float] = {}
@@ -144,8 +146,8 @@ class Supervisor:
                 limit = min(self._limit(deadline, stop_seconds), self._save_at, *self._due.values(), math.inf)
                 one_ended = self._wait(limit)
                 self._listen()
-                for name, how, by_itself in self.crew.ended() if one_ended else ():
-                    self._gone(name, how, by_itself)
+                for end in self._ends() if one_ended else ():
+                    self._gone(*end)
                 self._on_time(deadline, stop_seconds)
         except KeyboardInterrupt:
             self.stop("interrupted")
@@ -179,6 +181,7 @@ class Supervisor:
         for name in [name for name, at in self._due.items() if now >= at]:
             del self._due[name]
             assert self.policy.respawn is not None
+            self._over.discard(name)
             self.policy.respawn(name, self._lives[name], self._steps.get(name, 0), self._addresses)
         if now >= self._save_at:
             self._save_at, self._save_ns = math.inf, 0
@@ -229,7 +232,7 @@ class Supervisor:
                 self._saving.discard(role)
                 self._save_ns = max(self._save_ns, took)
                 self._longest_save_ns = max(self._longest_save_ns, took)
-                if not self._saving and self.policy.save_every_s is not None:
+                if not self._saving and self.policy.save_every_s is not None and self._stopping is None:
                     self._save_at = time.monotonic() + max(self.policy.save_every_s, self._save_ns / 1e9 / SAVING_SHARE)
         self._tell_listener(message)
 
@@ -271,12 +274,7 @@ class Supervisor:
 
     def _gone(self, name: str, how: str, by_itself: bool) -> None:
         """A process ended: in order once it has reported, otherwise a failure, after hearing its last words."""
-        self._listen()
-        # What a process said before it left by itself may still be on its way to this socket when its end is known.
-        deadline = time.monotonic() + LAST_WORDS_S
-        while by_itself and name not in self._reported | self._causes.keys() and (left := deadline - time.monotonic()) > 0:
-            if self.control.poll(math.ceil(left * 1000)):
-                self._listen()
+        self._hear_out(name, by_itself=by_itself)
         if name in self._reported:
             return
         cause = f"{name} {self._causes.pop(name, f'ended with {how} before it had reported')}"
@@ -294,9 +292,23 @@ class Supervisor:
         else:
             raise RoleFailed(cause)
 
+    def _ends(self) -> list[tuple[str, str, bool]]:
+        """Processes that ended since this was asked last; see `Crew.ended`."""
+        ended = self.crew.ended()
+        self._over.update(name for name, *_ in ended)
+        return ended
+
+    def _hear_out(self, name: str, *, by_itself: bool) -> None:
+        """What a process said before it left by itself may still be on its way to this socket when its end is known."""
+        self._listen()
+        deadline = time.monotonic() + LAST_WORDS_S
+        while by_itself and name not in self._reported | self._causes.keys() and (left := deadline - time.monotonic()) > 0:
+            if self.control.poll(math.ceil(left * 1000)):
+                self._listen()
+
     def stop(self, reason: str) -> None:
         """Ask every role to finish."""
-        self._stopping = reason
+        self._stopping, self._save_at = reason, math.inf
         self._stop_deadline = time.monotonic() + self._drain_s
         # Whoever waits to be started again has nothing to finish.
         self._reported.update(self._due)
@@ -313,13 +325,14 @@ class Supervisor:
 
     def _drain(self) -> None:
         """After an interrupt: hear reports for a short while, and until learners have stored their state."""
-        others, gone = time.monotonic() + INTERRUPT_LIMIT_S, set[str]()
-        while missing := self._routes.keys() - self._reported - gone:
+        others = time.monotonic() + INTERRUPT_LIMIT_S
+        while missing := self._routes.keys() - self._reported - self._over:
             deadline = self._stop_deadline if missing & self.policy.savers else others
             if time.monotonic() >= deadline:
                 return
             if self._wait(deadline):
-                gone.update(name for name, *_ in self.crew.ended())
+                for name, _, by_itself in self._ends():
+                    self._hear_out(name, by_itself=by_itself)
             self._listen()
 
     def end(self) -> None:

@@ -12,6 +12,7 @@ from tianji.config import DQNConfig, NetworkConfig
 from tianji.envs import describe
 from tianji.launch.supervisor import RoleFailed
 from tianji.messages import Episode, Episodes, Report, Snapshot, Started
+from tianji.settings import ConfigError
 from tianji.training import Watch, train
 from tianji.worlds import lockstep
 
@@ -164,16 +165,22 @@ def test_slots_that_hold_no_round_are_refused_and_one_more_is_enough(small, kind
         "relaxed": functools.partial(small, discipline="relaxed"),
         "impala": functools.partial(small, algo="impala"),
     }[kind]
-    with pytest.raises(ValueError, match=rf"chunk_slots {least - 1}: .* raise it to {least} or more"):
-        made(chunk_slots=least - 1, **more)
+    with pytest.raises(ConfigError, match=rf"chunk_slots {least - 1}: .* raise it to {least} or more"):
+        train(made(chunk_slots=least - 1, **more))
     config = made(chunk_slots=least, world="lockstep", **more)
     result = train(config)
     assert config.stop_steps - result.steps < config.round_steps
 
 
+def test_slots_that_hold_a_round_of_whole_batches_are_enough(small):
+    for gathered in (2, 4):
+        config = small(discipline="relaxed", actors=4, batch_chunks=gathered, chunk_slots=1, world="lockstep")
+        assert config.stop_steps - train(config).steps < config.round_steps
+
+
 def test_strict_training_gathers_a_whole_round_or_nothing(small):
-    with pytest.raises(ValueError, match="batch_chunks 3: strict ppo passes chunks on one by one, or a round of all 4"):
-        small(actors=4, batch_chunks=3)
+    with pytest.raises(ConfigError, match="batch_chunks 3: strict ppo passes chunks on one by one, or a round of all 4"):
+        train(small(actors=4, batch_chunks=3))
     for gathered in (1, 4):
         assert train(small(actors=4, batch_chunks=gathered, chunk_slots=1, world="lockstep")).outcome == "steps"
 
