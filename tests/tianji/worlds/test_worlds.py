@@ -154,7 +154,7 @@ def test_dqn_samples_ahead_by_its_credit_and_no_further(small):
         ("dqn", {"send_steps": 4, "batch_chunks": 3}, 18),
         ("relaxed", {"actors": 4, "batch_chunks": 7}, 3),
         ("relaxed", {"actors": 4, "batch_chunks": 7, "balance": "one-sided"}, 3),
-        ("impala", {"batch_chunks": 2}, 2),
+        ("impala", {"actors": 3, "batch_chunks": 2}, 2),
         ("one-sided dqn", {"send_steps": 4, "batch_chunks": 3}, 3),
     ],
 )
