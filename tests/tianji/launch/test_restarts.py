@@ -115,12 +115,12 @@ def test_a_dead_learner_goes_on_from_its_last_state(small, kind):
                 assert kill(self.victims.pop(0))
 
     killer = AfterSaving("learner g0", "learner g0")
-    result = train(config(stop_steps=200_000, checkpoint_seconds=0.2), killer)
+    result = train(config(stop_steps=100_000, checkpoint_seconds=0.2), killer)
     assert result.outcome == "steps"
     assert not killer.victims
     assert [r.role for r in result.restarts] == ["", ""]
     assert all(r.cause == "learner g0 ended with status -9 before it had reported" for r in result.restarts)
-    assert 200_000 - result.steps < result.config.round_steps
+    assert 100_000 - result.steps < result.config.round_steps
     (learner,) = (report for report in result.reports if report.role == "learner g0")
     # It counted on: its last life alone made fewer.
     assert learner.counters["steps"] == result.steps
