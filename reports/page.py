@@ -94,8 +94,7 @@ def _few_blocks(data: Dataset) -> list[str]:
 def _workload(data: Dataset, tables: dict[str, pd.DataFrame], out: Path, name: str) -> dict[str, Any]:
     w = data.workloads[name]
     kinds = ("ratios", "threshold", "curves", "time", "resources", "certificate")
-    of_it = [b.manifest for b in data.bundles if (b.manifest.suite, b.manifest.workload) == ("convergence", name)]
-    seeds = sorted({manifest.seed for manifest in of_it})
+    seeds = sorted({m.seed for m in (b.manifest for b in data.bundles) if (m.suite, m.workload) == ("convergence", name)})
     judging = w["evaluation"]
     text = (
         f"{w['env']} with {w['algo'].upper()}: {_algorithm(w)}; budget {w['budget_steps']:,} steps; "

@@ -110,3 +110,18 @@ def test_censored_runs_stay_in_the_count():
 
 def test_no_overlap_bound_without_the_roles():
     assert overlap_bound(make("a", 0, 1)) is None
+
+
+def test_mean_times_of_all_systems_are_restricted_to_one_horizon():
+    """The faster one was watched for 4 s, the slower one for 40 s, in which it got there after 10."""
+    rows = summarise([make("fast", 0, 1), make("slow", 0, 1, step_s=10.0)], [])
+    for system, mean in (("fast", 1.0), ("slow", 4.0)):
+        of_it = {row["metric"]: row["value"] for row in rows if (row["system"], row["threshold_kind"]) == (system, "evaluated")}
+        assert of_it["restricted_horizon_s"] == pytest.approx(4.0, rel=1e-6)
+        assert of_it["restricted_mean_time_s"] == pytest.approx(mean, rel=1e-6)
+
+
+def test_a_run_that_its_time_ended_before_a_tenth_of_its_budget_has_a_throughput(monkeypatch):
+    monkeypatch.setitem(WORKLOAD, "budget_steps", 100_000)
+    row = find(summarise([make("a", 0, None)], []), metric="production_steps_per_s")
+    assert row["value"] == pytest.approx(100.0)
