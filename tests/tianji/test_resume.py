@@ -11,6 +11,7 @@ import numpy as np
 import psutil
 import pytest
 from commands import refusal
+from safetensors import safe_open
 from tensorboardX.proto.event_pb2 import Event
 
 from tianji.__main__ import main
@@ -193,12 +194,18 @@ def test_curves_cost_no_import_of_torch():
     assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0
 
 
+def steps_behind(policy):
+    """Environment steps that it was learned from; a run's first one is from none."""
+    with safe_open(policy, "numpy") as file:
+        return int(file.metadata()["steps"])
+
+
 def test_a_run_in_lockstep_that_is_interrupted_stores_its_state(tmp_path):
     arguments = ["train", *FAST, "--world", "lockstep", "--stop-steps", "10000000", "--stop-return", "501"]
-    command = [sys.executable, "-m", "tianji", *arguments, "--out", str(tmp_path / "run")]
+    command = [sys.executable, "-m", "tianji", *arguments, "--set", "snapshot_every_steps=512", "--out", str(tmp_path / "run")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
-        begun = tmp_path / "run" / "policy.safetensors"
-        while not begun.exists():
+        policy = tmp_path / "run" / "policy.safetensors"
+        while not policy.exists() or steps_behind(policy) == 0:
             assert process.poll() is None
             time.sleep(0.05)
         process.send_signal(signal.SIGINT)
