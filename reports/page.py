@@ -15,8 +15,10 @@ import pandas as pd
 from reports import staleness
 from reports.claims import Judged
 from reports.convergence import text as convergence
+from reports.convergence import verdict
 from reports.dataset import Dataset
 from reports.scaling import text as scaling
+from reports.scaling.deviations import ALL, deviations
 from reports.scaling.lookup import Scaled, settings
 from reports.transmission import text as transmission
 from suites.bundle import Bundle
@@ -32,8 +34,8 @@ HISTORY_CAPTIONS = {
 
 
 def headlines(data: Dataset) -> list[str]:
-    """One sentence for each workload and peer, for the page and the terminal."""
-    lines = convergence.headlines(data)
+    """What came of staleness, transmission and scaling, in a sentence each, for the page and the terminal."""
+    lines = []
     for workload in sorted(data.balanced):
         lines += [f"{workload}: {line}" for line in staleness.findings(data, workload)[:1]]
     return lines + transmission.headlines(data) + scaling.headlines(data)
@@ -52,10 +54,15 @@ def write(
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=jinja2.StrictUndefined
     )
+    found = verdict.matrix(data)
     page = environment.get_template("page.html.j2").render(
         bundles=len(data.bundles),
         machine=data.machines,
         headlines=headlines(data),
+        verdicts=found,
+        fastest=verdict.sentences(found),
+        meaning=verdict.MEANING,
+        comparisons=convergence.headlines(data),
         claims=[msgspec.structs.asdict(claim) for claim in judged],
         systems=sorted({title for label, title in data.titles.items() if not label.endswith(AGAIN)}),
         few=_few_blocks(data),
@@ -71,6 +78,7 @@ def write(
         moved=bool(data.traffic),
         scaled=bool(data.scaled),
         environments=_environments(data),
+        all_systems=ALL,
     )
     path = out / "index.html"
     path.write_text(page, encoding="utf-8")
@@ -151,7 +159,7 @@ def _scaling(scaled: Scaled, tables: dict[str, pd.DataFrame], out: Path) -> dict
         "text": scaling.text(scaled),
         "findings": findings,
         "parts": parts,
-        "deviations": scaling.deviations(scaled),
+        "deviations": deviations(scaled),
     }
 
 
@@ -232,15 +240,22 @@ def _inline(svg: str, prefix: str, alt: str) -> str:
 
 
 def _environments(data: Dataset) -> list[list[tuple[str, str]]]:
-    """Each distinct environment once; what differs from run to run (the load) as a range."""
-    load = "load_1min_at_start"
-    loads: dict[str, list[float]] = {}
-    stable = {}
-    for b in data.bundles:
-        same = {key: value for key, value in b.manifest.environment.items() if key != load}
-        stable[repr(same)] = same
-        loads.setdefault(repr(same), []).append(b.manifest.environment[load])
-    return [_described(same | {load: f"{min(loads[key])} to {max(loads[key])}"}) for key, same in stable.items()]
+    """Each machine with its software once; what differs between its runs, revision and load, as all of them and as a range."""
+    load, revisions = "load_1min_at_start", ("git_commit", "git_dirty")
+    found: dict[str, list[dict[str, Any]]] = {}
+    for environment in (b.manifest.environment for b in data.bundles):
+        stable = {key: value for key, value in environment.items() if key not in (load, *revisions)}
+        found.setdefault(repr(stable), []).append(environment)
+    described = []
+    for alike in found.values():
+        stable = {key: value for key, value in alike[0].items() if key not in (load, *revisions)}
+        commits = dict.fromkeys(
+            f"{one['git_commit']}{' with changes' * bool(one['git_dirty'])}" for one in alike if one.get("git_commit")
+        )
+        loads = [one[load] for one in alike]
+        more = {"runs": len(alike), "git_commit": ", ".join(commits) or None, load: f"{min(loads)} to {max(loads)}"}
+        described.append(_described(stable | more))
+    return described
 
 
 def _described(environment: dict[str, Any]) -> list[tuple[str, str]]:

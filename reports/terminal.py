@@ -12,6 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from reports import page, staleness
+from reports.convergence import text as convergence
+from reports.convergence import verdict
 from reports.dataset import Dataset
 from reports.regression import outcome
 from reports.regression.outcome import Outcome
@@ -76,7 +78,7 @@ def show(data: Dataset, tables: dict[str, pd.DataFrame]) -> None:
         scaled = Scaled(data, setting)
         for text in scaling.against_others(scaled):
             terminal.line(f"{scaling.title(scaled)}: {text}")
-    for text in page.headlines(data):
+    for text in [*convergence.headlines(data), *verdict.sentences(verdict.matrix(data)), *page.headlines(data)]:
         terminal.line(text)
 
 

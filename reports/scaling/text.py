@@ -10,7 +10,6 @@ from reports.scaling.lookup import PEER, REGIMES, Scaled, settings
 from reports.scaling.tables import times_as_fast
 from reports.tables import number, with_interval
 from suites.crossings import KINDS
-from suites.scaling.analysis import SUITE
 from suites.scaling.comparison import HEADLINE
 
 PARTS = (
@@ -137,9 +136,17 @@ def _daemons(scaled: Scaled) -> str:
 
 
 def headlines(data: Dataset) -> list[str]:
-    """One sentence for each setting: what the most nodes make of TianJi's throughput."""
-    found = ((title(scaled), _own(scaled)) for setting in settings(data) for scaled in (Scaled(data, setting),))
-    return [f"{name}: {line}" for name, line in found if line]
+    """One sentence for each setting: what the most nodes make of TianJi's throughput, and what that is over XingTian's."""
+    lines = []
+    for setting in settings(data):
+        scaled = Scaled(data, setting)
+        if own := _own(scaled):
+            over = scaled.over("unique_consumption_ratio", PEER, scaled.most)
+            told = (
+                f" That is {with_interval(over, 'x')} as many as with {scaled.title(PEER)} ({_counted(over)})." if over else ""
+            )
+            lines.append(f"{title(scaled)}: {own}{told}")
+    return lines
 
 
 def _own(scaled: Scaled) -> str | None:
@@ -281,14 +288,3 @@ def _spent(scaled: Scaled, nodes: int) -> str:
         if (row := scaled.find(label, "learner_busy_share", nodes)) and scaled.find(label, HEADLINE, nodes)
     ]
     return f"On {nodes} nodes learners are busy with updates for {'; '.join(parts)} of the time. " if parts else ""
-
-
-def deviations(scaled: Scaled) -> list[dict[str, Any]]:
-    """Of each system, on any number of nodes: each line once."""
-    found: dict[str, list[str]] = {}
-    for b in scaled.data.bundles:
-        m = b.manifest
-        if m.suite == SUITE and (m.workload, m.testbed, m.scaling) == tuple(scaled.setting) and not m.replica:
-            lines = found.setdefault(m.system, [])
-            lines += [line for line in m.deviations if line not in lines]
-    return [{"system": scaled.title(label), "lines": found[label]} for label in scaled.shown if label in found]

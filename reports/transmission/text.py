@@ -37,7 +37,7 @@ TABLE_TEXTS = {
 
 
 def headlines(data: Dataset) -> list[str]:
-    """One sentence for each workload: how near TianJi is to what the hardware can do."""
+    """One sentence for each workload: how near TianJi is to what the hardware can do, and where another system is nearest."""
     lines = []
     for workload in sorted(data.traffic):
         traffic = Traffic(data, workload)
@@ -46,9 +46,18 @@ def headlines(data: Dataset) -> list[str]:
             lines.append(
                 f"{traffic.description['title']}: TianJi reaches {with_interval(least)} ({_where(least)}) to "
                 f"{with_interval(most)} ({_where(most)}) of what {data.titles[f'transmission:{traffic.ceiling}']} can do "
-                f"(n = {least['n']} blocks)."
+                f"(n = {least['n']} blocks){_nearest(traffic)}."
             )
     return lines
+
+
+def _nearest(traffic: Traffic) -> str:
+    """The least of its ratios to other systems, whoever that is."""
+    found = [(row, label) for label in traffic.competitors() for row in _ratios(traffic, label)]
+    if not found:
+        return ""
+    row, label = min(found, key=lambda one: _value(one[0]))
+    return f"; its lowest ratio to another system is {with_interval(row, 'x')} ({traffic.title(label)}, {_where(row)})"
 
 
 def findings(data: Dataset, workload: str) -> list[str]:

@@ -114,6 +114,13 @@ class Browser:
         assert "exceptionDetails" not in answer, answer
         return answer["result"].get("value")
 
+    def until(self, script: str):
+        """Wait until this is so in the page."""
+        deadline = time.monotonic() + LIMIT_S
+        while not self.run(script):
+            assert time.monotonic() < deadline, f"never was: {script}"
+            time.sleep(0.05)
+
     def complaints(self):
         """Errors and warnings that the console has shown."""
         found = [e["params"]["exceptionDetails"]["text"] for e in self.events if e["method"] == "Runtime.exceptionThrown"]

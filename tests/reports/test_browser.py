@@ -92,6 +92,30 @@ def test_filters_hide_what_was_not_asked_for(page):
     assert page.run(seen) == every
 
 
+def test_contents_lead_to_what_a_filter_has_hidden(page):
+    first, second = page.run("[...document.querySelectorAll('section.workload')].map(s => s.id)")[:2]
+    choose = f"(s => {{ s.value = {first!r}; s.dispatchEvent(new Event('change')); }})(document.getElementById('of-workload'))"
+    page.run(choose)
+    assert page.run(f"document.getElementById({second!r}).hidden")
+    page.run("document.querySelector('header details').open = true")
+    page.run(f"document.querySelector('header a[href=\"#{second}\"]').click()")
+    page.until(f"!document.getElementById({second!r}).hidden")
+    top = f"document.getElementById({second!r}).getBoundingClientRect().top"
+    below = "document.querySelector('nav.filters').getBoundingClientRect().bottom"
+    page.until(f"{top} < innerHeight / 2")
+    assert page.run(f"document.getElementById('{second}-title').getBoundingClientRect().top >= {below} - 1"), "the bar hides it"
+    assert page.run("document.getElementById('of-workload').value") == ""
+
+
+def test_the_verdict_has_a_state_in_words_for_every_peer_and_workload(page):
+    rows = page.run("[...document.querySelectorAll('.matrix tbody tr')].map(r => [...r.cells].map(c => c.innerText))")
+    assert len(rows) >= 3
+    states = {"faster", "slower", "bound", "open"}
+    for _, *cells in rows:
+        assert all(states & set(cell.split()) for cell in cells if cell != "-")
+    assert page.run("[...document.querySelectorAll('.matrix tbody th')].every(t => t.scope === 'row')")
+
+
 def test_tables_sort_by_number_up_and_down(page):
     sort = """
     (() => {

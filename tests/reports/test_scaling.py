@@ -13,6 +13,7 @@ from scipy import stats
 
 from reports import dataset
 from reports.__main__ import main
+from reports.scaling.deviations import deviations
 from reports.scaling.lookup import Scaled, settings
 from reports.scaling.tables import on_most
 from reports.tables import markdown
@@ -112,6 +113,25 @@ def test_the_page_says_what_nodes_are_and_what_stands_outside_their_budgets(repo
     ids = re.findall(r'\bid="([^"]+)"', page)
     assert len(ids) == len(set(ids))
     assert "/tmp" not in page
+
+
+def test_deviations_are_told_once_for_all_systems_and_numbers_of_nodes(tmp_path):
+    made.session(tmp_path / "in", systems=("tianji", "xingtian"), counts=(1, 2, 4), blocks=1)
+    data = dataset.load([tmp_path / "in"])
+    for m in (b.manifest for b in data.bundles):
+        own = [f"{m.nodes} explorers.", "Two alike: 1.", "Two alike: 2."] if m.system == "xingtian" else []
+        m.deviations[:] = [f"{m.nodes} nodes are emulated.", "Links are slow.", *own]
+    (setting,) = settings(data)
+    told = {one["system"]: one["lines"] for one in deviations(Scaled(data, setting))}
+    assert told == {
+        "All systems": ["4 nodes are emulated. (on 4 nodes; on 1 and 2 with their numbers)", "Links are slow."],
+        "TianJi": [],
+        "XingTian-style": ["4 explorers. (on 4 nodes; on 1 and 2 with their numbers)", "Two alike: 1.", "Two alike: 2."],
+    }
+    data.bundles = [b for b in data.bundles if b.manifest.system == "tianji"]
+    (alone,) = deviations(Scaled(data, setting))
+    assert alone["system"] == "TianJi"
+    assert len(alone["lines"]) == 2
 
 
 def test_a_smoke_session_with_one_block_two_counts_and_no_copies(tmp_path):
