@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 Better = Literal["higher", "lower"]
 Kind = Literal["worse", "better", "equivalent", "not worse", "inconclusive"]
@@ -131,16 +131,17 @@ class _Test:
         n = len(self.values)
         if n < FEWEST:
             raise ValueError(f"{name}: {n} rounds cannot be judged, {FEWEST} are needed")
-        self.mean, self.error, self.freedom = float(self.values.mean()), float(stats.sem(self.values)), n - 1
+        self.mean, self.freedom = float(self.values.mean()), n - 1
+        self.error = float(self.values.std(ddof=1)) / math.sqrt(n)
         if self.error > 0:
-            self.p = float(stats.t.sf(self.mean / self.error, self.freedom))
+            self.p = float(special.stdtr(self.freedom, -self.mean / self.error))
         else:
             # All rounds agree to the last bit, as returns of the lockstep world do where nothing has changed.
             self.p = 0.0 if self.mean > 0 else 1.0
 
     def bounds(self, confidence: float) -> tuple[float, float]:
         """Of a two-sided interval."""
-        width = self.error * float(stats.t.ppf(0.5 + confidence / 2, self.freedom))
+        width = self.error * float(special.stdtrit(self.freedom, 0.5 + confidence / 2))
         return self.mean - width, self.mean + width
 
     def verdict(self, limit: float, better: Better, *, shown: bool) -> Verdict:
