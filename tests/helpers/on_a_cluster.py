@@ -34,7 +34,7 @@ def main(folder):
             victims.pop(0)
 
     def kill_the_learner(message):
-        if isinstance(message, Saved) and message.steps < 60_000 and not killed and kill("tj-learner g0"):
+        if isinstance(message, Saved) and message.steps < 30_000 and not killed and kill("tj-learner g0"):
             killed.append(message.steps)
 
     nodes = Cluster(initialize_head=True, head_node_args={"num_cpus": 2, "temp_dir": folder, "include_dashboard": False})
@@ -43,9 +43,9 @@ def main(folder):
         nodes.wait_for_nodes()
         there = {**SMALL, "launcher": "ray", "ray_address": nodes.address, "placement": "SPREAD"}
         alike = train(TrainConfig(**there), watch)
-        survived = train(TrainConfig(**{**there, "stop_steps": 60_032}), watch)
+        survived = train(TrainConfig(**{**there, "stop_steps": 24_064}), watch)
         resumed = train(
-            TrainConfig(**{**there, "stop_steps": 100_096, "checkpoint_seconds": 0.5}), kill_the_learner, out=f"{folder}/run"
+            TrainConfig(**{**there, "stop_steps": 50_048, "checkpoint_seconds": 0.5}), kill_the_learner, out=f"{folder}/run"
         )
         remain = left(["tj-learner g0", "tj-buffer g0", "tj-actor g0.a0", "tj-actor g0.a1"])
     finally:

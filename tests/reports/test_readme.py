@@ -17,7 +17,8 @@ RECORDED = ROOT / "docs" / "results" / "smoke"
 
 
 def command(folder, *more):
-    return ["readme", str(RECORDED), "--readme", str(folder / "README.md"), "--report", str(folder / "docs" / "report"), *more]
+    bundles = [str(path) for path in sorted(RECORDED.glob("cartpole-ppo-zoo.*"))]
+    return ["readme", *bundles, "--readme", str(folder / "README.md"), "--report", str(folder / "docs" / "report"), *more]
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -29,12 +30,18 @@ def complaint(capsys, arguments):
     return refusal(capsys, run, "tianji", main, arguments)
 
 
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory):
+    """The folder of a run that has ended; for reading."""
+    folder = tmp_path_factory.mktemp("ended") / "run"
+    assert run("tianji", main, ["train", *FAST, "--actors", "2", "--out", str(folder)]) == 0
+    return folder
+
+
 @pytest.fixture
-def folder(tmp_path, capsys):
-    """Of a run that has ended."""
-    assert run("tianji", main, ["train", *FAST, "--actors", "2", "--out", str(tmp_path / "run")]) == 0
-    capsys.readouterr()
-    return tmp_path / "run"
+def folder(ended, tmp_path):
+    """A copy of it."""
+    return shutil.copytree(ended, tmp_path / "run")
 
 
 def test_what_a_run_leaves_is_enough_to_play_and_to_go_on(folder, capsys):

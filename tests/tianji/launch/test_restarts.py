@@ -115,12 +115,12 @@ def test_a_dead_learner_goes_on_from_its_last_state(small, kind):
                 assert kill(self.victims.pop(0))
 
     killer = AfterSaving("learner g0", "learner g0")
-    result = train(config(stop_steps=100_000, checkpoint_seconds=0.2), killer)
+    result = train(config(stop_steps=50_000, checkpoint_seconds=0.2), killer)
     assert result.outcome == "steps"
     assert not killer.victims
     assert [r.role for r in result.restarts] == ["", ""]
     assert all(r.cause == "learner g0 ended with status -9 before it had reported" for r in result.restarts)
-    assert 100_000 - result.steps < result.config.round_steps
+    assert 50_000 - result.steps < result.config.round_steps
     (learner,) = (report for report in result.reports if report.role == "learner g0")
     # It counted on: its last life alone made fewer.
     assert learner.counters["steps"] == result.steps
@@ -138,11 +138,11 @@ def test_groups_go_on_from_what_each_of_them_stored(small, victim):
         if isinstance(message, Snapshot) and len(stored) == 2 and not killed and kill(victim):
             killed.append(message.steps)
 
-    result = train(small(groups=2, stop_steps=131_072, checkpoint_seconds=0.2), kill_when_all_have_stored)
+    result = train(small(groups=2, stop_steps=65_536, checkpoint_seconds=0.2), kill_when_all_have_stored)
     assert killed
     assert [r.role for r in result.restarts] == [""]
     assert result.outcome == "steps"
-    assert 131_072 - result.steps < 2 * result.config.round_steps
+    assert 65_536 - result.steps < 2 * result.config.round_steps
 
 
 def test_a_role_that_dies_once_too_often_ends_the_run_with_the_cause(small):
