@@ -20,6 +20,8 @@ from tianji.messages import Leave, OnEdge, ProtocolError, Refused, decode_edge, 
 
 LINGER_MS = 1000
 """How long a closing socket tries to deliver what was sent."""
+LOCAL_LINGER_MS = 200
+"""The same on one host: what is not with the other side by then will most likely never be, for that has gone."""
 HEADERS_BYTES = 1 << 16
 """A message without a body is never larger; what is, is refused by libzmq before it is allocated."""
 RECONNECT_MS = 20
@@ -38,6 +40,10 @@ _EVENTS = {
     zmq.EVENT_HANDSHAKE_FAILED_AUTH: REJECTED,
     zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL: REJECTED,
 }
+
+
+def _linger_ms(uri: str) -> int:
+    return LINGER_MS if uri.startswith("tcp://") else LOCAL_LINGER_MS
 
 
 def listen(
@@ -59,7 +65,7 @@ def listen(
     """
     socket: zmq.Socket[bytes] = context.socket(zmq.ROUTER)
     try:
-        socket.linger = LINGER_MS
+        socket.linger = _linger_ms(uri)
         socket.maxmsgsize = security.frame_bytes(uri, largest_bytes)
         socket.rcvhwm = queue
         socket.sndhwm = 0  # Answers and credits: as many as the peer has slots.
@@ -112,7 +118,7 @@ class Line:
         self._monitor: zmq.Socket[bytes] | None = None
         self._told = False
         try:
-            self.socket.linger = LINGER_MS
+            self.socket.linger = _linger_ms(uri)
             self.socket.maxmsgsize = security.frame_bytes(uri, largest_bytes)
             # Slots bound what is in flight; the socket's own limits must not bite first.
             self.socket.sndhwm = self.socket.rcvhwm = 0
@@ -289,14 +295,28 @@ class Connected(Endpoint):
         """The session, if there is one, is over, and so is asking for it."""
         self._open, self._incarnation = False, None
 
+    def _left(self) -> bool:
+        """Whether the other side has gone since we last looked. Where all end at once, that is so more often than not."""
+        if any(change == DOWN for change in self._line.changes()):
+            return True
+        return any(_is_leave(header) for header, *_ in messages(self._line.socket))
+
     def close(self) -> None:
         if not self._watch.closed:
-            if self._open:
+            # Whoever is not there yet, or no longer, will not be told: the socket would try to for all of `LINGER_MS`.
+            here = self._open and not self._left()
+            if here:
                 self._line.say(encode(Leave()))
-            # Whoever is not there yet will not be told.
-            self._line.close(None if self._open else 0)
+            self._line.close(None if here else 0)
             self._open = False
             self._watch.close()
+
+
+def _is_leave(header: zmq.Frame) -> bool:
+    try:
+        return isinstance(decode_edge(header.bytes), Leave)
+    except ProtocolError:
+        return False
 
 
 class Control(Endpoint):

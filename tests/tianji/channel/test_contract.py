@@ -1,5 +1,6 @@
 """The contract of a chunk edge, over every backend: shm, tcp, ipc, inproc and memory."""
 
+import select
 from contextlib import ExitStack
 
 import numpy as np
@@ -9,6 +10,7 @@ from edges import DEADLINE_S, PARAMETERS, SCHEMES, SLOTS, Bench, structured_spec
 from tianji.channel.base import ChannelError, EdgeSpec
 from tianji.channel.registry import Network
 from tianji.channel.waiter import Waiter
+from tianji.channel.zmq import Line
 from tianji.layout import opaque_layout
 from tianji.messages import SlotRef
 
@@ -368,6 +370,21 @@ def test_a_wait_ends_when_something_comes_and_when_time_is_over(bench):
         assert waiter.wait(DEADLINE_S)
         assert len(inlet.receive()) == 1
         assert not waiter.wait(0.05)
+
+
+@pytest.mark.parametrize("bench", ["shm", "tcp", "ipc", "curve"], indirect=True)
+def test_an_end_that_closes_after_the_other_has_nobody_left_to_tell(bench, monkeypatch):
+    """It would try to for a second, and its process with it."""
+    lingers, close = [], Line.close
+    monkeypatch.setattr(Line, "close", lambda line, linger_ms=None: lingers.append(linger_ms) or close(line, linger_ms))
+    inlet, outlet = bench.pair()
+    bench.close(inlet)
+    assert select.select(outlet.descriptors, [], [], DEADLINE_S)[0]
+    bench.close(outlet)
+    assert lingers == [0]
+    inlet, outlet = bench.pair()
+    bench.close(outlet)
+    assert lingers == [0, None], "who is there is told"
 
 
 def test_closing_twice_is_allowed(bench):
