@@ -166,9 +166,13 @@ def train(options: Any) -> int:
 def _train(options: Any, config: TrainConfig) -> Result:
     """Train, and show how it goes."""
     from tianji.display import Display, Live
+    from tianji.run_folder import RunFolder
     from tianji.training import train as run_training
 
     folder, live = options.resume or options.out, Live()
+    # Where nothing was stored, training says so.
+    if options.resume is not None and (run_folder := RunFolder(options.resume)).progress.exists():
+        live.go_on(run_folder.read_tally())
     with ExitStack() as stack:
         displays = [] if options.quiet else [stack.enter_context(Display(config, live))]
         curves: list[Curves] = []

@@ -15,6 +15,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from tianji import messages
 from tianji.config import TrainConfig
 from tianji.launch.supervisor import Heard, Restarted
+from tianji.run_folder import Tally
 from tianji.training import WINDOW
 
 LINE_S = 10.0
@@ -35,6 +36,11 @@ class Live:
     updates_per_s: float = 0.0
     _earlier: dict[str, tuple[int, float, float]] = field(default_factory=dict)
     _rates: dict[str, tuple[float, float]] = field(default_factory=dict)
+
+    def go_on(self, past: Tally) -> None:
+        """Count on from what a run that is resumed had stored."""
+        self.returns.extend(past.returns)
+        self.episodes += past.episodes
 
     def see(self, message: Heard) -> bool:
         """Take in what was told; whether there is news of a learner."""

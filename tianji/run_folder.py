@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
@@ -126,6 +127,16 @@ def check_new(path: Path) -> None:
         raise ConfigError(f"{path}: exists and is not empty; name a new folder")
 
 
+class Tally(Struct, frozen=True):
+    """What a run that is resumed counts on from."""
+
+    seconds: float
+    """Of training."""
+    episodes: int
+    returns: list[float]
+    """The latest."""
+
+
 class RunFolder:
     """Paths of a run, and what it was told."""
 
@@ -149,3 +160,11 @@ class RunFolder:
     def read_config(self) -> TrainConfig:
         """What the run was told; `ConfigError` where this is no run's folder."""
         return convert(read_json(self.config), TrainConfig, str(self.config))
+
+    def save_tally(self, tally: Tally) -> None:
+        """Replace what was stored of how far the run is."""
+        write_json(self.progress, msgspec.to_builtins(tally))
+
+    def read_tally(self) -> Tally:
+        """How far the run was; `ConfigError` where that was not stored, or is damaged."""
+        return convert(read_json(self.progress), Tally, str(self.progress))

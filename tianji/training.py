@@ -27,7 +27,7 @@ from tianji.launch.node import Cluster
 from tianji.launch.supervisor import Heard, Restarted
 from tianji.messages import Done, Episodes, Report, Saved, Snapshot, Started
 from tianji.policy import Policy, save_policy
-from tianji.run_folder import RunFolder, read_json, replacing, state_path, stored_parameters, write_json
+from tianji.run_folder import RunFolder, Tally, replacing, state_path, stored_parameters, write_json
 from tianji.settings import ConfigError
 from tianji.topology import parameters
 from tianji.worlds import lockstep
@@ -123,9 +123,9 @@ class Watch:
         self.done = 0
         """Learners that have used up their share of the budget."""
         if resume and folder is not None:
-            past = read_json(folder.progress)
-            self.returns.extend(past["returns"])
-            self.episodes, self.seconds_before = past["episodes"], past["seconds"]
+            past = folder.read_tally()
+            self.returns.extend(past.returns)
+            self.episodes, self.seconds_before = past.episodes, past.seconds
 
     def __call__(self, message: Heard) -> str | None:
         if self.listener is not None:
@@ -184,8 +184,7 @@ class Watch:
     def save_progress(self, at_ns: int) -> None:
         """Keep what a run that is resumed counts on from."""
         if self.folder is not None:
-            data = {"seconds": self.seconds(at_ns), "episodes": self.episodes, "returns": list(self.returns)}
-            write_json(self.folder.progress, data)
+            self.folder.save_tally(Tally(self.seconds(at_ns), self.episodes, list(self.returns)))
 
     def result(self) -> Result:
         """What came of it."""

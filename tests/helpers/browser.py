@@ -116,10 +116,8 @@ class Browser:
 
     def until(self, script: str):
         """Wait until this is so in the page."""
-        deadline = time.monotonic() + LIMIT_S
-        while not self.run(script):
-            assert time.monotonic() < deadline, f"never was: {script}"
-            time.sleep(0.05)
+        look = f"const look = () => ({script}) ? done() : setTimeout(look, 20); look();"
+        self.call("Runtime.evaluate", expression=f"new Promise(done => {{ {look} }})", awaitPromise=True)
 
     def complaints(self):
         """Errors and warnings that the console has shown."""

@@ -94,6 +94,15 @@ def test_the_page_stands_alone(report):
     assert set(re.findall(r'href="#([^"]+)"', page)) <= set(ids)
 
 
+def test_the_page_has_each_workload_s_own_seeds(report):
+    page = (report / "index.html").read_text()
+    for workload in (PPO, DQN):
+        manifests = [json.loads((path / "bundle.json").read_text()) for path in RECORDED.glob(f"{workload}.*")]
+        seeds = ", ".join(str(seed) for seed in sorted({m["seed"] for m in manifests}))
+        section = page[page.index(f'<section class="workload" id="{workload}"') :]
+        assert f"seeds {seeds}. Snapshots" in section[: section.index("</section>")]
+
+
 def test_what_is_written_in_a_drawing_is_on_the_page_as_it_was(report):
     """Coordinates are rounded there; numbers that somebody reads are not."""
     page = (report / "index.html").read_text()

@@ -9,6 +9,7 @@ from tianji import display
 from tianji.display import Display, Live
 from tianji.launch.supervisor import Restarted
 from tianji.messages import Episode, Episodes, Progress
+from tianji.run_folder import Tally
 
 
 def progress(second, steps, role="learner g0", lag=0.0):
@@ -33,6 +34,13 @@ def test_rates_are_of_all_learners_and_of_the_last_interval():
     assert live.total("steps") == 400
     live.see(progress(4, 1100))
     assert live.steps_per_s == 500 + 300
+
+
+def test_the_mean_of_a_run_that_is_resumed_counts_on():
+    live = Live()
+    live.go_on(Tally(seconds=9.0, episodes=300, returns=[100.0] * 99))
+    live.see(Episodes("actor g0.a0", 0, 0, [Episode(0, 200.0, 200, 0)]))
+    assert (live.episodes, live.mean_return) == (301, 101.0)
 
 
 def test_rates_do_not_count_steps_twice_when_a_run_goes_back():

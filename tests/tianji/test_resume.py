@@ -114,6 +114,14 @@ def test_damaged_state_is_refused_and_left_as_it_is(folder, capsys):
     assert "nothing was stored" in complaint(capsys, ["train", "--resume", str(folder)])
 
 
+@pytest.mark.parametrize("damage", ["{", "{}", '{"seconds": "long", "episodes": 1, "returns": []}'])
+def test_a_damaged_tally_is_refused_and_left_as_it_is(folder, capsys, damage):
+    path = RunFolder(folder).progress
+    path.write_text(damage)
+    assert str(path) in complaint(capsys, ["train", "--resume", str(folder)])
+    assert path.read_text() == damage
+
+
 def test_state_of_another_network_is_refused(folder, tmp_path, capsys):
     assert run("tianji", main, ["train", *FAST, "--out", str(tmp_path / "other"), "--set", "network.hidden=[8]"]) == 0
     path = state_path(RunFolder(folder).state, 0)
