@@ -212,10 +212,8 @@ def commands_of(folder):
     return words
 
 
-@pytest.mark.parametrize(
-    ("part", "sent"),
-    [("learning", signal.SIGKILL), ("learning", signal.SIGTERM), ("both", signal.SIGKILL), ("both", signal.SIGINT)],
-)
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("part", ["learning", "both"])
 def test_whoever_ends_it_leaves_no_process(part, sent):
     command = [sys.executable, "-m", "benchmarks.efficiency", "--parts", part, "--workloads", PPO, "--seconds", "1"]
     with tempfile.TemporaryDirectory(prefix="tj") as folder:

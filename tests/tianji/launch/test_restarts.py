@@ -75,7 +75,8 @@ def replaying(small, **more):
 
 
 @pytest.mark.parametrize("victim", ["actor g0.a0", "buffer g0"])
-@pytest.mark.parametrize(("kind", "channel"), [("strict", "shm"), ("strict", "ipc"), ("relaxed", "shm"), ("dqn", "ipc")])
+@pytest.mark.parametrize("channel", ["shm", "ipc"])
+@pytest.mark.parametrize("kind", ["strict", "relaxed", "dqn"])
 def test_a_dead_actor_or_buffer_is_replaced(small, kind, channel, victim):
     config = {"strict": small, "relaxed": small, "dqn": lambda **more: replaying(small, **more)}[kind]
     more = {"discipline": "relaxed"} if kind == "relaxed" else {}
