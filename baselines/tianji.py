@@ -245,11 +245,13 @@ class AsPublished(SameCode):
 
 
 def actors_for(task: Task) -> int:
-    """Actors of a node: as many as it has cores, if its environments divide among them: while actors sample, an on-policy
-    learner waits.
+    """Actors of a node: as many as the workload asks for, or as many as the node has cores, if its environments divide among
+    them: while actors sample, an on-policy learner waits.
 
     One that draws from a replay never does: it has a core of its own, if there are two.
     """
+    if isinstance(task.workload.actors, int):
+        return max(1, task.workload.actors // task.nodes)
     cores = len(task.cores) if task.cluster is None else int(task.cluster.nodes[0].cores or len(task.cores))
     most, environments = cores - (task.workload.algo == "dqn"), task.workload.environments // task.nodes
     return max(n for n in range(1, max(1, most) + 1) if environments % n == 0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from tianji.atari import is_atari
 from tianji.config import NETWORKS_OF, AtariConfig, DQNConfig, IMPALAConfig, NetworkConfig, PPOConfig, SimulatorConfig
@@ -40,6 +40,8 @@ class Workload(Settings, kw_only=True):
     algo: Literal["ppo", "dqn", "impala"]
     environments: Positive
     """Over all actors."""
+    actors: Positive | UnsetType = UNSET
+    """Actor processes, where simulators wait rather than compute and so need no core each. Left out: the system's choice."""
     network: NetworkConfig
     ppo: PPOConfig | None = None
     dqn: DQNConfig | None = None
@@ -65,6 +67,8 @@ class Workload(Settings, kw_only=True):
         given = [name for name in ("ppo", "dqn", "impala") if getattr(self, name) is not None]
         if given != [self.algo]:
             raise ValueError(f"algo is {self.algo}: give a table [{self.algo}] and no other, not {given}")
+        if isinstance(self.actors, int) and self.environments % self.actors:
+            raise ValueError(f"actors {self.actors}: {self.environments} environments cannot be divided evenly among them")
         if self.network.kind not in NETWORKS_OF[self.algo]:
             known = " or ".join(repr(kind) for kind in NETWORKS_OF[self.algo])
             raise ValueError(f"algo {self.algo} trains a network of kind {known}, not {self.network.kind!r}")
