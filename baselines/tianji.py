@@ -179,8 +179,8 @@ class Relaxed(SameCode):
     def deviations(self, task: Task) -> list[str]:
         if task.workload.algo != "ppo":
             return []
-        bound = self.config(task).lag_limit
-        age = f"up to {bound} optimizer steps" if bound is not None else "any number of optimizer steps"
+        bound = self.config(task).most_lag_rounds
+        age = f"up to {bound} rounds of updates" if bound is not None else "any number of updates"
         return [
             f"Samples may be of a policy {age} older than the one they train, and are corrected for: its like is asynchronous "
             "PPO, not PPO."

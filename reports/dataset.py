@@ -23,7 +23,7 @@ from suites.summary import AGAIN, label_of
 from suites.transmission import analysis as transmission
 
 SCHEMA = "tianji-bench/summary/1"
-REFERENCE, SYNCHRONOUS = "tianji", "sync"
+REFERENCE, RELAXED, SYNCHRONOUS = "tianji", "tianji-relaxed", "sync"
 SAME_CODE = ("xingtian",)
 """Peers made of the same code as the reference: what they differ by is discipline, not engineering."""
 CURVE_POINTS = 400
@@ -31,7 +31,7 @@ CURVE_POINTS = 400
 
 NODE_SYSTEMS = ("tianji", "tianji-one-learner", "tianji-curve", "xingtian", "rllib", "rllib-multi-learner")
 """Of the scaling suite, in the order of reading: a ratio of two has the earlier one on top."""
-ORDER = ("tianji", "sync", "sync-again", "xingtian", "rllib", "sb3")
+ORDER = ("tianji", "tianji-relaxed", "sync", "sync-again", "xingtian", "rllib", "sb3")
 
 
 @dataclass
@@ -92,13 +92,14 @@ class Dataset:
 
 
 def pairs_of(labels: Iterable[str]) -> list[tuple[str, str]]:
-    """(faster, slower) pairs to report: the reference and the same-code synchronous system against every peer, the
-    reference against the latter, and that one against itself."""
+    """(faster, slower) pairs to report: the reference, its relaxed form and the same-code synchronous system against every
+    peer, the first two against the latter, and systems against themselves."""
     labels = set(labels)
     peers = sorted(label for label in labels - {REFERENCE, SYNCHRONOUS} if not label.endswith(AGAIN))
     pairs = [(REFERENCE, SYNCHRONOUS)]
     for peer in peers:
         pairs += [(REFERENCE, peer), (SYNCHRONOUS, peer)]
+    pairs += [(RELAXED, peer) for peer in (SYNCHRONOUS, *peers) if peer != RELAXED]
     # What XingTian's makers claimed.
     pairs += [("xingtian", "rllib")]
     pairs += [(label.removesuffix(AGAIN), label) for label in sorted(labels) if label.endswith(AGAIN)]

@@ -129,7 +129,7 @@ def _balance(data: Dataset, tables: dict[str, pd.DataFrame], out: Path, name: st
         "balance of production and consumption on both sides, on one, and off."
     )
     slug, findings = f"{staleness.PREFIX}{name}", staleness.findings(data, name)
-    parts = _parts(tables, out, slug, ("balance", "lag"), staleness.TABLE_TEXTS, staleness.CAPTIONS, findings)
+    parts = _parts(tables, out, slug, ("balance", "waiting", "lag"), staleness.TABLE_TEXTS, staleness.CAPTIONS, findings)
     title = f"Staleness and balance: {w['title']}"
     deviations = _deviations(data, name, staleness.SUITE)
     return {"id": slug, "title": title, "text": text, "findings": findings, "parts": parts, "deviations": deviations}

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from reports.claims import Judged
 from reports.convergence.tables import times
-from reports.dataset import REFERENCE, Dataset
+from reports.dataset import REFERENCE, RELAXED, Dataset
 from reports.scaling.lookup import PEER, Scaled, settings
 from reports.scaling.text import title
 from reports.tables import pipe_table, with_interval
@@ -44,7 +44,9 @@ def block(data: Dataset, judged: Sequence[Judged], report: str) -> str:
         "which both got there, with 95 % intervals where these are five or more; n counts all blocks "
         f"({data.machines}). A bound (> or <), which has no interval, stands where one side did not get there in every block "
         "in which the other did; in brackets of how many blocks a figure is, where not of all.",
-        pipe_table(("Workload", "Against", "Evaluated return", "Training return", "n"), ratios(data)),
+        "On PPO TianJi is strict or relaxed. Relaxed actors sample on while the learner trains: asynchronous PPO. The systems "
+        "that it is held against train synchronously.",
+        pipe_table(("Workload", "TianJi", "Against", "Evaluated return", "Training return", "n"), ratios(data)),
     ]
     nodes = on_nodes(data)
     if nodes:
@@ -64,20 +66,23 @@ def block(data: Dataset, judged: Sequence[Judged], report: str) -> str:
 
 
 def ratios(data: Dataset) -> list[tuple[str, ...]]:
-    """Of times to either threshold, TianJi against every peer."""
+    """Of times to either threshold, TianJi against every peer: strict, and relaxed where that was measured."""
     lines: list[tuple[str, ...]] = []
     for workload in sorted(data.workloads):
-        for peer in (label for label in data.systems if label != REFERENCE):
-            same = peer == f"{REFERENCE}{AGAIN}"
-            if peer.endswith(AGAIN) and not same:
-                continue
-            rows = [data.find(workload, REFERENCE, "time_to_threshold_ratio", kind, peer) for kind in KINDS]
-            if all(row is None for row in rows):
-                continue
-            counts = sorted({row["n"] + row["censored"] for row in rows if row is not None})
-            evaluated, training = (times(data, workload, REFERENCE, peer, kind).words for kind in KINDS)
-            name = "itself (noise floor)" if same else data.titles[peer]
-            lines.append((workload, name, evaluated, training, "/".join(map(str, counts))))
+        on_policy = data.workloads[workload]["algo"] == "ppo"
+        for ours, discipline in ((REFERENCE, "strict"), (RELAXED, "relaxed")):
+            for peer in (label for label in data.systems if label not in (REFERENCE, ours)):
+                same = peer == f"{ours}{AGAIN}"
+                if peer.endswith(AGAIN) and not same:
+                    continue
+                rows = [data.find(workload, ours, "time_to_threshold_ratio", kind, peer) for kind in KINDS]
+                if all(row is None for row in rows):
+                    continue
+                counts = sorted({row["n"] + row["censored"] for row in rows if row is not None})
+                evaluated, training = (times(data, workload, ours, peer, kind).words for kind in KINDS)
+                name = "itself (noise floor)" if same else data.titles[peer]
+                which = discipline if on_policy else "-"
+                lines.append((workload, which, name, evaluated, training, "/".join(map(str, counts))))
     return lines
 
 

@@ -13,14 +13,14 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
 from reports import bounds
-from reports.dataset import REFERENCE, Dataset
+from reports.dataset import REFERENCE, RELAXED, Dataset
 from reports.looks import BLUE, VERMILION
 from reports.tables import inverse, number, with_interval
 from suites.summary import AGAIN
 
 SUITE = "staleness"
 TICKS = (0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
-"""Versions that an axis names."""
+"""Rounds that an axis names."""
 PREFIX = "staleness-"
 """Of the names of its figures and tables: its workloads are also those of the convergence suite."""
 ORDER = ("tianji", "tianji-relaxed", "tianji-one-sided", "tianji-unbalanced", "tianji-as-published")
@@ -28,19 +28,27 @@ THRESHOLDS = {"training": (0.17, "o", "#1c1917"), "evaluated": (-0.17, "s", "#78
 """Where in a system's row each definition stands, its marker and its colour."""
 QUANTITIES = (("insertion_lag", "lag on arrival", "o", VERMILION), ("age", "age when trained on", "s", BLUE))
 CAPTIONS = {
-    "lag": "How many versions the learner was ahead of a chunk's policy: median (left end) and 99th percentile (marker) over "
-    "the chunks of a run, interquartile means over runs, bars: 95 % intervals of the latter. Right: environment steps to "
-    "each threshold, a point a run; an open triangle is a run that did not get there. The scale on the left is linear "
+    "lag": "How many rounds of updates the learner was ahead of a chunk's policy: median (left end) and 99th percentile "
+    "(marker) over the chunks of a run, interquartile means over runs, bars: 95 % intervals of the latter. Right: environment "
+    "steps to each threshold, a point a run; an open triangle is a run that did not get there. The scale on the left is linear "
     "to 1 and logarithmic above.",
 }
 TABLE_TEXTS = {
+    "waiting": (
+        "Who waits for what",
+        "Shares of the time of all actors of a run, and of its learner, from the first step to the end: interquartile means "
+        "over runs with 95 % intervals. The rest is work; a simulator that takes its time is an actor's work. Actors wait for "
+        "weights where they may not go on with those that they have, and for credit where the learner withholds it. Bound: "
+        "rounds that a chunk may be behind, as it stood at the end; window: chunks that may be under way.",
+    ),
     "balance": (
         "What the balance holds",
-        "Lag on arrival and age when trained on, in versions. C/P: rows trained on for each environment step inserted, beside "
-        "its target. Steps/s: of the steps that are trained on. Steps to the training threshold: environment steps, those of "
-        "evicted chunks among them, interquartile mean over the runs that got there. Ratios are formed within blocks, to the "
-        "strict system (or to the two-sided one, where there is no strict one): of steps to either threshold, above 1 more "
-        "steps (to the evaluated one, steps that were trained on); how many times as fast either is reached; of steps/s.",
+        "Lag on arrival and age when trained on, in rounds of updates. C/P: rows trained on for each environment step "
+        "inserted, beside its target. Steps/s: of the steps that are trained on. Steps to the training threshold: environment "
+        "steps, those of evicted chunks among them, interquartile mean over the runs that got there. Ratios are formed within "
+        "blocks, to the strict system (or to the two-sided one, where there is no strict one): of steps to either threshold, "
+        "above 1 more steps (to the evaluated one, steps that were trained on); how many times as fast either is reached; of "
+        "steps/s.",
     ),
 }
 
@@ -74,7 +82,7 @@ def lag(data: Dataset, workload: str) -> Figure:
     left.set_xlim(-0.15, end)
     left.set_xticks([tick for tick in TICKS if tick <= end], [str(tick) for tick in TICKS if tick <= end])
     left.xaxis.set_minor_locator(NullLocator())
-    left.set_xlabel("versions behind the learner")
+    left.set_xlabel("rounds behind the learner")
     left.set_yticks(range(len(shown)), [data.titles[label] for label in reversed(shown)])
     left.set_ylim(-0.6, len(shown) - 0.4)
     _steps(right, data, workload, shown)
@@ -86,7 +94,7 @@ def lag(data: Dataset, workload: str) -> Figure:
 def _range(
     axis: Axes, data: Dataset, workload: str, label: str, kind: str, height: float, marker: str, shade: str, title: str | None
 ) -> None:
-    p50, p99 = (data.find(workload, label, f"{kind}_{p}_versions", suite=SUITE) for p in ("p50", "p99"))
+    p50, p99 = (data.find(workload, label, f"{kind}_{p}_rounds", suite=SUITE) for p in ("p50", "p99"))
     if p50 is None or p99 is None:
         return
     axis.plot([p50["value"], p99["value"]], [height, height], color=shade, linewidth=1.2, alpha=0.6)
@@ -123,7 +131,11 @@ def _steps(axis: Axes, data: Dataset, workload: str, shown: list[str]) -> None:
 
 def tables(data: Dataset) -> dict[str, pd.DataFrame]:
     """Every table of the suite by file name."""
-    return {f"{PREFIX}{workload}-balance": balance(data, workload) for workload in sorted(data.balanced)}
+    found = {}
+    for workload in sorted(data.balanced):
+        found[f"{PREFIX}{workload}-balance"] = balance(data, workload)
+        found[f"{PREFIX}{workload}-waiting"] = waiting(data, workload)
+    return found
 
 
 def balance(data: Dataset, workload: str) -> pd.DataFrame:
@@ -140,10 +152,10 @@ def balance(data: Dataset, workload: str) -> pd.DataFrame:
             {
                 "System": data.titles[label],
                 "n": str(steps["n"]) if steps else "-",
-                "Lag p50": with_interval(of("insertion_lag_p50_versions")),
-                "Lag p99": with_interval(of("insertion_lag_p99_versions")),
-                "Age p50": with_interval(of("age_p50_versions")),
-                "Age p99": with_interval(of("age_p99_versions")),
+                "Lag p50": with_interval(of("insertion_lag_p50_rounds")),
+                "Lag p99": with_interval(of("insertion_lag_p99_rounds")),
+                "Age p50": with_interval(of("age_p50_rounds")),
+                "Age p99": with_interval(of("age_p99_rounds")),
                 "C/P": f"{with_interval(of('consumption_ratio'))} (of {number(target['value'] if target else None)})",
                 "Evicted chunks": with_interval(of("chunks_evicted")),
                 "Steps/s": with_interval(of("production_steps_per_s")),
@@ -159,11 +171,34 @@ def balance(data: Dataset, workload: str) -> pd.DataFrame:
     return pd.DataFrame(lines)
 
 
+def waiting(data: Dataset, workload: str) -> pd.DataFrame:
+    """Who waits for what, a line a system: shares of the time of all its actors, and of its learner."""
+    lines = []
+    for label in labels(data, workload):
+
+        def share(role: str, cause: str, label: str = label) -> str:
+            row = data.find(workload, label, f"{role}_waits_for_{cause}_share", suite=SUITE)
+            return with_interval(row) if row else "-"
+
+        lines.append(
+            {
+                "System": data.titles[label],
+                "Actors wait for weights": share("actor", "weights"),
+                "Actors wait for credit": share("actor", "credit"),
+                "Learner waits for samples": share("learner", "samples"),
+                "Learner waits at a barrier": share("learner", "barrier"),
+                "Bound, rounds": with_interval(data.find(workload, label, "lag_bound", suite=SUITE)),
+                "Window, chunks": with_interval(data.find(workload, label, "window_chunks", suite=SUITE)),
+            }
+        )
+    return pd.DataFrame(lines)
+
+
 def findings(data: Dataset, workload: str) -> list[str]:
     """What the numbers say of relaxed training, a sentence for each definition of the threshold."""
     lines = []
     for kind in ("training", "evaluated"):
-        ratio = data.find(workload, REFERENCE, "steps_to_threshold_ratio", kind, "tianji-relaxed", suite=SUITE)
+        ratio = data.find(workload, REFERENCE, "steps_to_threshold_ratio", kind, RELAXED, suite=SUITE)
         if ratio is None or ratio["value"] is None or ratio["ci_high"] is None:
             continue
         verdict = "non-inferior" if ratio["ci_high"] <= NON_INFERIORITY else "not shown to be non-inferior"

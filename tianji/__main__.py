@@ -211,6 +211,8 @@ def evaluate(options: Any) -> int:
 
     if options.episodes < 1:
         raise ConfigError(f"--episodes {options.episodes}: at least 1 is needed")
+    if not options.policy.exists():
+        raise ConfigError(f"evaluate: {options.policy}: no such run folder or policy file")
     run = RunFolder(options.policy) if options.policy.is_dir() else None
     config = None if run is None else run.read_config()
     env = options.env or (None if config is None else config.env)

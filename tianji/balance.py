@@ -1,4 +1,4 @@
-"""Balance between sample production and consumption: who may go on, who waits, and for how long that has to be.
+"""Balance of sample production and consumption: when a round may begin, and how many chunks may be under way.
 
 The paper states its strategy in words only; the rule here is this project's own (docs/balance.md). Pure arithmetic on
 counts and on times that the caller measured.
@@ -10,47 +10,37 @@ import math
 from collections.abc import Mapping
 from typing import Any, Literal
 
+from tianji.speeds import Speeds
+
 Mode = Literal["two-sided", "one-sided", "off"]
 
 TOTALS = ("inserted", "free", "lost", "consumed", "backlog", "starved", "backlog_max")
 """What a successor counts on from."""
 CALM_ROUNDS = 32
-"""After so many rounds in a row in which the learner was not starved, the margin shrinks by one chunk."""
-
-
-class Smoothed:
-    """A running mean in which the latest measurement weighs an eighth, as TCP smooths its round trips (RFC 6298)."""
-
-    def __init__(self) -> None:
-        self.mean: float | None = None
-
-    def see(self, value: float) -> None:
-        """Take in one measurement."""
-        self.mean = value if self.mean is None else self.mean + (value - self.mean) / 8
+"""After so many rounds in a row that did not starve, the margin shrinks by one chunk."""
 
 
 class Balance:
     """The production-consumption rule of one learner and its actors.
 
-    With B the *backlog*, samples inserted and not yet paid for by training, O the samples *outstanding*, for which actors
-    hold credit, R the samples of one round and m those of one chunk:
+    Let B be the *backlog* (samples inserted and not yet paid for by training), O the samples *outstanding* (chunks that
+    actors hold credit for, and chunks on their way into a replay), R the samples of one round, m those of one chunk.
 
-    - a round may begin while B >= R (it takes R from the backlog);
-    - credit for one more chunk may be given while B + O + m <= W, the window.
+    - Consumption: a round may begin while B >= R. It takes R from the backlog.
+    - Production: credit for one more chunk may be given while B + O + m <= W, the window.
 
-    So 0 <= B <= W at all times, and with P samples inserted (but for those that only fill a replay), of each of which a
-    round makes `reuse` rows to train on, C = reuse * (P - B) rows have been trained on: C / P lies within reuse * W / P
-    below its target, and never above it.
+    Credit thus never takes B + O beyond W. With P samples inserted (without those that only fill a replay), of each of
+    which a round makes `reuse` rows to train on, C = reuse * (P - B) rows have been trained on: C / P never exceeds its
+    target, and approaches it as 1 / P.
 
-    The window is a bandwidth-delay product: chunks that have to be under way while the learner trains on one round, n,
-    times the share of that time that making one takes, at least one round, and a margin that grows by one chunk when
-    the learner starved although credit was withheld:
+    The window is a bandwidth-delay product, between two limits, and a margin:
 
-        W / m = max(n, ceil(n * t_produce / t_round)) + margin
+        W / m = min(max(n * t_produce / t_round, n + b - 1), 2 a + n + b - 2) + margin
 
-    It is never less than what `batch_chunks` on the way can hold back, nor more than the slots that there are, nor than n
-    times the rounds by which a chunk may be behind: what is made behind W / n rounds of others would be that old when its
-    turn comes.
+    The lower limit is a round and what a buffer can hold back. The upper one is what is under way when nobody idles: of each
+    of `a` producers one chunk in the making and one on its way, n - 1 at the learner, b - 1 at the buffer. The margin grows
+    whenever the learner waits for samples while an actor waits for credit. So nobody ever waits for a slower actor: see
+    `may_widen`.
 
     Parameters
     ----------
@@ -61,12 +51,14 @@ class Balance:
         n and m.
     reuse
         rows that a round trains on for each of its samples.
+    producers
+        a.
     slots
         of all actors together.
     batch_chunks
-        that a buffer gathers before it passes them on.
+        b: chunks that a buffer gathers before it passes them on.
     lag_rounds
-        by which a chunk may be behind when it is trained on; None: there is no such bound.
+        the most rounds by which a chunk may be behind when it is trained on; None: there is no such bound.
     free_samples
         inserted before training begins (a replay that fills), which are not paid for.
     """
@@ -78,6 +70,7 @@ class Balance:
         round_chunks: int,
         chunk_samples: int,
         reuse: float,
+        producers: int,
         slots: int,
         batch_chunks: int = 1,
         lag_rounds: int | None = None,
@@ -87,14 +80,13 @@ class Balance:
         self.round_chunks = round_chunks
         self.chunk_samples = chunk_samples
         self.reuse = reuse
+        self.producers = producers
         self.slots = slots
         self.free_samples = free_samples
-        self._least = round_chunks + batch_chunks - 1
-        self._most = slots if lag_rounds is None else min(slots, max(self._least, round_chunks * lag_rounds))
-        self.produced = Smoothed()
-        """Nanoseconds that a chunk took its producer."""
-        self.trained = Smoothed()
-        """Nanoseconds that a round took the learner."""
+        self._least = min(slots, round_chunks + batch_chunks - 1)
+        self._busy = min(slots, max(self._least, 2 * producers + round_chunks + batch_chunks - 2))
+        self._most = slots if lag_rounds is None else min(slots, max(self._busy, round_chunks * lag_rounds))
+        self.speeds = Speeds(producers, round_chunks)
         self.margin = 0
         self.inserted = 0
         self.free = 0
@@ -102,13 +94,21 @@ class Balance:
         self.consumed = 0
         """Rows trained on, repeats included."""
         self.backlog = 0
-        self.outstanding = slots
-        """Chunks that actors hold credit for: at first every slot is theirs."""
+        self.outstanding = producers * self.first_credit
+        """In chunks."""
         self.starved = 0
+        """Rounds whose samples the learner waited for while an actor waited for credit."""
         self.backlog_max = 0
         self.lost = 0
         """Samples inserted before the replay that held them was lost."""
+        self._starving = False
         self._calm = 0
+
+    @property
+    def first_credit(self) -> int:
+        """Chunks that each actor may write before anything was granted: all of them together are within the first window."""
+        each = self.slots // self.producers
+        return each if self.mode != "two-sided" else max(1, min(each, self.window // self.producers))
 
     @property
     def round_samples(self) -> int:
@@ -161,32 +161,21 @@ class Balance:
     def begin_round(self) -> None:
         """A round begins: it takes its samples from the backlog."""
         self.backlog = max(0, self.backlog - self.round_samples) if self.mode == "off" else self.backlog - self.round_samples
-
-    def end_round(self, rows: int, took_ns: int, *, withheld: int) -> None:
-        """A round ended.
-
-        Parameters
-        ----------
-        rows
-            trained on.
-        took_ns
-            how long it took.
-        withheld
-            chunks that there are slots for and no credit was given for.
-        """
-        self.consumed += rows
-        self.trained.see(took_ns)
-        if withheld and not self.may_train():
+        if self._starving:
+            self._starving, self._calm = False, 0
             self.starved += 1
-            self._calm = 0
-            self.margin = min(self.margin + 1, self._most)
             return
         self._calm += 1
         if self._calm >= CALM_ROUNDS:
             self._calm, self.margin = 0, max(0, self.margin - 1)
 
+    def end_round(self, rows: int, took_ns: int) -> None:
+        """A round ended: it trained on so many rows, and took so long."""
+        self.consumed += rows
+        self.speeds.trained(took_ns)
+
     def arrive(self, chunks: int) -> None:
-        """Chunks came in."""
+        """Chunks are outstanding no longer: they were inserted, or left unused."""
         self.outstanding = max(0, self.outstanding - chunks)
 
     def recount(self, chunks: int) -> None:
@@ -204,14 +193,29 @@ class Balance:
         m = self.chunk_samples
         return self.backlog + (self.outstanding + 1) * m <= self.window * m
 
+    def may_widen(self) -> bool:
+        """Whether the window can grow, for a learner that waits for samples while an actor waits for credit."""
+        return self.mode == "two-sided" and self.window < self._most
+
+    def widen(self) -> None:
+        """Let one more chunk be under way; the round that comes next has starved."""
+        self.margin += 1
+        self._starving = True
+
     @property
     def window(self) -> int:
         """W / m: chunks in the backlog and outstanding together."""
-        produce, train = self.produced.mean, self.trained.mean
-        if produce is None or not train:
-            return self._most
-        wanted = max(self.round_chunks, math.ceil(self.round_chunks * produce / train)) + self.margin
-        return min(max(wanted, self._least), self._most)
+        produce, train = self.speeds.chunk_ns, self.speeds.round_ns
+        base = self._busy
+        if produce is not None and train:
+            base = min(max(math.ceil(self.round_chunks * produce / train), self._least), self._busy)
+        return min(base + self.margin, self._most)
+
+    def lag_rounds(self) -> int | None:
+        """Rounds by which a chunk may be behind as speeds are: see `Speeds.lag_rounds`; None before all are known."""
+        rounds = self.speeds.lag_rounds()
+        # A chunk ages by one more round for each that is trained on before its turn comes.
+        return None if rounds is None else rounds + max(0, self.backlog - 1) // self.round_samples
 
     def counters(self) -> dict[str, float]:
         """Totals, in the suite's metric names."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, ClassVar, Literal, cast
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -228,8 +228,17 @@ NETWORKS_OF = {
 """The kinds of network that each algorithm can train."""
 
 
+MOST_LAG_ROUNDS = 16
+"""Rounds of updates that a chunk's policy may be behind the learner's at most, where measured speeds set the bound."""
+
+
 class TrainConfig(Settings):
     """One training run of TianJi, complete."""
+
+    renamed: ClassVar[dict[str, str]] = {
+        "lag_bound": "is now `lag_rounds`, in rounds of updates instead of optimizer steps",
+    }
+    """Keys of earlier versions, and what became of each."""
 
     env: str
     """An id that is registered with Gymnasium, or `module:name` of an environment of one's own (`tianji.envs.make`)."""
@@ -255,9 +264,9 @@ class TrainConfig(Settings):
     balance: Literal["two-sided", "one-sided", "off"] = "two-sided"
     """Who waits for whom, off policy and on relaxed PPO. `two-sided`: the learner for samples, and actors for the learner;
     `one-sided`: actors wait only for memory; `off`: with a replay, the learner waits for nothing either."""
-    lag_bound: Count | Literal["auto", "none"] = "auto"
-    """How many versions a chunk's policy may be behind the learner's. `auto`: 0 on strict PPO, 1 round on relaxed PPO, 8
-    on IMPALA, none on DQN and where the balance is off."""
+    lag_rounds: Count | Literal["auto", "none"] = "auto"
+    """How many rounds of updates a chunk's policy may be behind the learner's. `auto`: on relaxed PPO and IMPALA as many as
+    measured speeds ask for, at most 16; 0 on strict PPO; none on DQN and where the balance is off."""
     beyond_bound: Literal["evict", "correct"] = "evict"
     """What becomes of a chunk beyond the bound, on relaxed PPO and IMPALA: dropped, or trained on with its importance weights
     truncated as all others have them; counted either way."""
@@ -283,7 +292,8 @@ class TrainConfig(Settings):
     horizon_steps: Positive = 1_000_000
     """What schedules count towards, in environment steps summed over actors."""
     stop_steps: Positive = 1_000_000
-    """Environment steps, summed over actors; each group has an equal share."""
+    """Environment steps, summed over actors. Strict groups have equal shares; others share what is left, and may end a few
+    rounds beyond it."""
     stop_seconds: PositiveFloat | None = None
     stop_return: float | None = None
     """Stop when the mean return of the last 100 finished episodes reaches this."""
@@ -432,12 +442,17 @@ class TrainConfig(Settings):
         return float(self.ppo.epochs) if self.algo == "ppo" else 1.0
 
     @property
-    def lag_limit(self) -> int | None:
-        """`lag_bound` in versions; None where there is none."""
-        if isinstance(self.lag_bound, int):
-            return self.lag_bound
+    def most_lag_rounds(self) -> int | None:
+        """The most that `lag_rounds` allows; None where there is no bound."""
+        if isinstance(self.lag_rounds, int):
+            return self.lag_rounds
         if self.on_policy:
             return 0
-        if self.lag_bound == "none" or self.balance == "off" or self.algo == "dqn":
+        if self.lag_rounds == "none" or self.balance == "off" or self.algo == "dqn":
             return None
-        return {"ppo": 1, "impala": 8}[self.algo] * self.round_updates
+        return MOST_LAG_ROUNDS
+
+    @property
+    def lag_is_measured(self) -> bool:
+        """Whether the bound in force follows from measured speeds, up to `most_lag_rounds`."""
+        return self.lag_rounds == "auto" and not self.on_policy and self.most_lag_rounds is not None

@@ -34,6 +34,8 @@ class Live:
     restarts: int = 0
     steps_per_s: float = 0.0
     updates_per_s: float = 0.0
+    _stored: tuple[int, tuple[float, ...], tuple[int, ...]] = (0, (), ())
+    """Episodes, returns and lengths when a state was stored last."""
     _earlier: dict[str, tuple[int, float, float]] = field(default_factory=dict)
     _rates: dict[str, tuple[float, float]] = field(default_factory=dict)
 
@@ -41,6 +43,7 @@ class Live:
         """Count on from what a run that is resumed had stored."""
         self.returns.extend(past.returns)
         self.episodes += past.episodes
+        self._stored = self.episodes, tuple(self.returns), ()
 
     def see(self, message: Heard) -> bool:
         """Take in what was told; whether there is news of a learner."""
@@ -49,8 +52,14 @@ class Live:
                 self.episodes += len(episodes)
                 self.returns.extend(e.episode_return for e in episodes)
                 self.lengths.extend(e.length for e in episodes)
-            case Restarted():
+            case messages.Saved():
+                self._stored = self.episodes, tuple(self.returns), tuple(self.lengths)
+            case Restarted(role=role):
                 self.restarts += 1
+                if not role:
+                    # Episodes since the last state that was stored are played again.
+                    self.episodes, returns, lengths = self._stored
+                    self.returns, self.lengths = deque(returns, maxlen=WINDOW), deque(lengths, maxlen=WINDOW)
                 # Counts may have gone back.
                 self._earlier.clear()
             case messages.Progress(role=role, at_ns=at, counters=counters) if role.startswith("learner"):
@@ -105,7 +114,8 @@ class Display:
                 refresh_per_second=4,
                 transient=True,
             )
-            self._task = self._bar.add_task("", total=config.stop_steps, what="starting")
+            self._task = self._bar.add_task("", total=1.0, what="starting")
+        self._begun_ns: int | None = None
 
     def __enter__(self) -> Display:
         if self._bar is not None:
@@ -123,21 +133,29 @@ class Display:
             self._console.print(
                 f"{message.cause}; starting again in {message.after_s:g} s: {whom}", highlight=False, soft_wrap=True
             )
+        if isinstance(message, messages.Started) and self._begun_ns is None:
+            self._begun_ns = message.at_ns
         if not news:
             return
-        live = self._live
+        live, share = self._live, self._share(message.at_ns)
         if self._bar is not None:
-            self._bar.update(self._task, completed=live.total("steps"), what=self.line())
+            self._bar.update(self._task, completed=share, what=self.line())
         elif time.monotonic() >= self._next_line:
             self._next_line = time.monotonic() + LINE_S
-            share = live.total("steps") / self._config.stop_steps
             self._console.print(
                 f"{share:4.0%}  {live.total('steps'):,.0f} steps  {self.line()}", highlight=False, soft_wrap=True
             )
+
+    def _share(self, at_ns: int) -> float:
+        """How much of the run is done: of its steps or of its time, whichever will end it."""
+        steps = self._live.total("steps") / self._config.stop_steps
+        if self._config.stop_seconds is None or self._begun_ns is None:
+            return min(1.0, steps)
+        return min(1.0, max(steps, (at_ns - self._begun_ns) / 1e9 / self._config.stop_seconds))
 
     def line(self) -> str:
         """Return, throughput and lag, as they stand."""
         live = self._live
         mean = "-" if live.mean_return is None else f"{live.mean_return:.1f}"
-        lag = live.mean("staleness_mean_versions")
-        return f"return {mean}  {live.steps_per_s:,.0f} steps/s  {live.updates_per_s:,.0f} updates/s  lag {lag:.1f}"
+        lag = live.mean("staleness_mean_rounds")
+        return f"return {mean}  {live.steps_per_s:,.0f} steps/s  {live.updates_per_s:,.0f} updates/s  lag {lag:.1f} rounds"

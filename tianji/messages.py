@@ -199,6 +199,10 @@ class Snapshot(Struct, frozen=True, array_like=True, tag=13):
     """Flat float32 vector, little endian."""
 
 
+ACTOR_STEPS = "actor_steps"
+"""The counter of an actor that says how many environment steps it and its predecessors made."""
+
+
 class Progress(Struct, frozen=True, array_like=True, tag=26):
     """How far a learner or an actor is, now and then: its counters as they stand."""
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
 
 from tianji.algorithms import networks
 from tianji.algorithms.networks import KINDS, FlatNetwork, Vector
 from tianji.config import NetworkConfig
 from tianji.settings import ConfigError, convert
+from tianji.tensors import save_tensors
 
 FACTORY = "factory"
 """The kind of a network that a user's factory made."""
@@ -34,11 +34,10 @@ class Policy:
 def save_policy(path: Path, policy: Policy, **metadata: str) -> None:
     """Write a policy; `metadata` is kept as text."""
     network = policy.network
-    save_file(
-        # Where a tensor is not contiguous, safetensors writes what lies between its elements.
-        {name: np.ascontiguousarray(tensor) for name, tensor in network.named_tensors(policy.weights).items()},
+    save_tensors(
+        network.named_tensors(policy.weights),
         path,
-        metadata={"network": network.name, "description": json.dumps(network.description()), **metadata},
+        {"network": network.name, "description": json.dumps(network.description()), **metadata},
     )
 
 

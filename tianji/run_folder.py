@@ -22,13 +22,13 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
 
 from tianji.algorithms.state import State
 from tianji.config import TrainConfig
 from tianji.settings import ConfigError, convert
+from tianji.tensors import save_tensors
 
-SCHEMA = 1
+SCHEMA = 2
 """Of a learner's state; a file of another one is refused."""
 
 
@@ -73,8 +73,7 @@ def read_json(path: Path) -> Any:
 def write_state(path: Path, state: State) -> None:
     """Replace a learner's state: arrays as safetensors, values as JSON in the file's metadata."""
     with replacing(path) as place:
-        arrays = {name: array.copy() if not array.flags.c_contiguous else array for name, array in state.arrays.items()}
-        save_file(arrays, place, metadata={"schema": str(SCHEMA), "values": json.dumps(state.values)})
+        save_tensors(state.arrays, place, {"schema": str(SCHEMA), "values": json.dumps(state.values)})
 
 
 @contextmanager
@@ -159,7 +158,14 @@ class RunFolder:
 
     def read_config(self) -> TrainConfig:
         """What the run was told; `ConfigError` where this is no run's folder."""
-        return convert(read_json(self.config), TrainConfig, str(self.config))
+        data = read_json(self.config)
+        old = data.pop("lag_bound", None) if isinstance(data, dict) else None
+        config = convert(data, TrainConfig, str(self.config))
+        if old is None:
+            return config
+        # Earlier versions counted optimizer steps.
+        rounds = -(-old // config.round_updates) if isinstance(old, int) else old
+        return convert({**data, "lag_rounds": rounds}, TrainConfig, str(self.config))
 
     def save_tally(self, tally: Tally) -> None:
         """Replace what was stored of how far the run is."""

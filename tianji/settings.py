@@ -57,10 +57,30 @@ def _explain(message: str, kind: type) -> str:
         return f"{text}; known: {', '.join(map(str, _choices(kind, message)))}"
     if "unknown key" in text:
         unknown = message.split("`")[1]
-        known = sorted(_keys(kind))
-        near = difflib.get_close_matches(unknown, known, n=1)
-        text += f"; did you mean `{near[0]}`?" if near else f"; known keys: {', '.join(known)}"
+        section = _at(kind, message)
+        if unknown in (renamed := getattr(section, "renamed", {})):
+            return f"{text}: it {renamed[unknown]}"
+        own = sorted(field.name for field in msgspec.structs.fields(section))
+        # The key may be right and its section wrong, or left out.
+        elsewhere: dict[str, str] = {}
+        for path in _paths(kind):
+            elsewhere.setdefault(path.rpartition(".")[2], path)
+        if near := difflib.get_close_matches(unknown, own, n=1):
+            text += f"; did you mean `{near[0]}`?"
+        elif near := difflib.get_close_matches(unknown, elsewhere, n=1):
+            text += f"; did you mean `{elsewhere[near[0]]}`?"
+        else:
+            text += f"; known keys: {', '.join(own)}"
     return text
+
+
+def _at(kind: Any, message: str) -> Any:
+    """The settings type that a message speaks of: `... at `$.a.b`` is the one of field b of field a."""
+    _, _, path = message.partition(" - at `$")
+    for name in path.strip("`").strip(".").split("."):
+        if name:
+            kind = next(field.type for field in msgspec.structs.fields(_table(kind)) if field.name == name)
+    return _table(kind)
 
 
 def _choices(kind: Any, message: str) -> Iterable[Any]:
@@ -87,12 +107,13 @@ def _table(kind: Any) -> Any:
     return tables[0] if tables else kind
 
 
-def _keys(kind: type) -> Iterable[str]:
+def _paths(kind: type) -> Iterable[str]:
+    """Every key, with the sections that it is in: `ppo.epochs`."""
     for field in msgspec.structs.fields(kind):
         yield field.name
         table = _table(field.type)
         if isinstance(table, type) and issubclass(table, Struct):
-            yield from _keys(table)
+            yield from (f"{field.name}.{path}" for path in _paths(table))
 
 
 def read_toml(path: Path) -> dict[str, Any]:

@@ -181,11 +181,11 @@ class Picture(gym.ObservationWrapper):  # type: ignore[misc]
         self.observation_space = gym.spaces.Box(0, 255, (side, side, 3), np.uint8)
         self._side, self._lines = side, _lines(side)
         self._noise = _noise(grain, 3 * side * side) if grain else None
-        self._places = np.random.default_rng([STREAM + 1, 0])
+        self._places = _grain_of(0)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         if seed is not None:
-            self._places = np.random.default_rng([STREAM + 1, seed])
+            self._places = _grain_of(seed)
         result: tuple[Any, dict[str, Any]] = super().reset(seed=seed, options=options)
         return result
 
@@ -205,6 +205,11 @@ class Picture(gym.ObservationWrapper):  # type: ignore[misc]
             place = self._places.integers(len(self._noise) - picture.size)
             np.maximum(picture, self._noise[place : place + picture.size].reshape(picture.shape), out=picture)
         return picture.reshape(side, side, 3)
+
+
+def _grain_of(seed: int) -> np.random.Generator:
+    """What decides which part of the noise a picture shows."""
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(STREAM + 1,)))
 
 
 @functools.cache

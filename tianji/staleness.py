@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 Histogram = Counter[int]
@@ -13,32 +15,99 @@ TOTALS = ("admitted_samples", "evicted_samples", "evicted_chunks", "corrected_ch
 """What a ledger counts beside its histograms."""
 
 
-class StalenessLedger:
-    """Admits chunks by how far the learner is ahead of the policy that made them, and keeps count.
+@dataclass(frozen=True)
+class Lag:
+    """How far a learner is ahead of a behaviour policy."""
 
-    *Insertion lag* is the learner's version when a chunk arrives minus the version of its behaviour policy; *age* is the
-    same difference when the chunk is trained on. A version is one change of the learner's weights. A chunk beyond the
-    bound is not trained on as it is: it is evicted, or admitted as one that has to be corrected for.
+    versions: int
+    """Changes of the weights: optimizer steps, and means adopted."""
+    rounds: int
+    """Rounds of updates."""
+
+
+class Versions:
+    """Remembers after how many rounds each version of the weights was published, as long as a chunk of it may come.
 
     Parameters
     ----------
-    bound
-        largest lag and age; 0 is strict on-policy training, None admits everything.
+    producers
+        how many there are: nothing is forgotten before each was heard of.
+    """
+
+    def __init__(self, producers: int) -> None:
+        self._producers = producers
+        self._versions: list[int] = []
+        self._rounds: list[int] = []
+        self._used: dict[int, int] = {}
+        """Version of each producer's latest chunk: its next ones are of none before."""
+        self._tidy_at = 1024
+
+    def publish(self, version: int, rounds: int) -> None:
+        """A version was published, after so many rounds."""
+        self._versions.append(version)
+        self._rounds.append(rounds)
+        if len(self._versions) >= self._tidy_at:
+            oldest = min(self._used.values()) if len(self._used) == self._producers else 0
+            if (first := bisect_right(self._versions, oldest) - 1) > 0:
+                del self._versions[:first], self._rounds[:first]
+            self._tidy_at = max(1024, 2 * len(self._versions))
+
+    def use(self, producer: int, version: int) -> int:
+        """Rounds after which the version of a producer's chunk was published."""
+        self._used[producer] = version
+        return self.rounds(version)
+
+    def rounds(self, version: int) -> int:
+        """Rounds after which a version was published.
+
+        Raises
+        ------
+        ValueError
+            for a version that no actor can have.
+        """
+        place = bisect_right(self._versions, version) - 1
+        if place < 0:
+            raise ValueError(f"version {version} was never published, or before all that are in use")
+        return self._rounds[place]
+
+
+class StalenessLedger:
+    """Admits chunks by how far the learner is ahead of the policy that made them, and keeps count.
+
+    *Insertion lag* is how far the learner is ahead when a chunk arrives; *age* is the same when the chunk is trained on.
+    Both are counted in versions and in rounds. The bound is in rounds: a chunk beyond it is not trained on as it is: it
+    is evicted, or admitted as one that has to be corrected for.
+
+    Parameters
+    ----------
+    most
+        largest lag and age, in rounds, that any chunk may have; 0 is strict on-policy training, None admits everything.
+    measured
+        whether the bound in force follows from measured speeds (`narrow`), below `most`.
     correct
         True admits what is beyond the bound, for its learner to correct.
     """
 
-    def __init__(self, bound: int | None, *, correct: bool = False) -> None:
-        self.bound = bound
+    def __init__(self, most: int | None, *, measured: bool = False, correct: bool = False) -> None:
+        self.most = most
+        self.measured = measured
+        self.bound = most
+        """In force, in rounds: at most `most`."""
         self.correct = correct
         self.lags: Histogram = Counter()
         self.ages: Histogram = Counter()
+        self.lags_rounds: Histogram = Counter()
+        self.ages_rounds: Histogram = Counter()
         self.admitted_samples = 0
         self.evicted_samples = 0
         self.evicted_chunks = 0
         self.corrected_chunks = 0
 
-    def admit(self, learner_version: int, behaviour_version: int, samples: int) -> bool:
+    def narrow(self, rounds: int | None) -> None:
+        """Put a bound in force that is narrower than the largest one; None: the largest."""
+        self.bound = self.most if rounds is None or self.most is None else min(self.most, rounds)
+
+    def admit(self, lag: Lag, samples: int) -> bool:
         """Record a chunk's arrival and say whether it may be trained on.
 
         Raises
@@ -46,11 +115,11 @@ class StalenessLedger:
         ValueError
             when the chunk claims a policy that the learner has not made yet.
         """
-        lag = learner_version - behaviour_version
-        if lag < 0:
-            raise ValueError(f"a chunk of version {behaviour_version} reached a learner at version {learner_version}")
-        self.lags[lag] += 1
-        if not self.within(lag):
+        if lag.versions < 0:
+            raise ValueError(f"a chunk is of a policy {-lag.versions} versions ahead of its learner's")
+        self.lags[lag.versions] += 1
+        self.lags_rounds[lag.rounds] += 1
+        if not self.within(lag.rounds):
             self.evicted_chunks += 1
             self.evicted_samples += samples
             return False
@@ -63,11 +132,11 @@ class StalenessLedger:
         self.evicted_chunks += 1
         self.evicted_samples += samples
 
-    def use(self, learner_version: int, behaviour_version: int) -> None:
+    def use(self, age: Lag) -> None:
         """A chunk is about to be trained on."""
-        age = learner_version - behaviour_version
-        self.ages[age] += 1
-        self.corrected_chunks += self.bound is not None and age > self.bound
+        self.ages[age.versions] += 1
+        self.ages_rounds[age.rounds] += 1
+        self.corrected_chunks += self.bound is not None and age.rounds > self.bound
 
     def state(self) -> dict[str, Any]:
         """Counts, as JSON can hold them."""
@@ -81,31 +150,38 @@ class StalenessLedger:
         for name, counts in self.histograms().items():
             counts.update({int(lag): n for lag, n in state[name].items()})
 
-    def within(self, lag: int) -> bool:
-        """Whether the bound lets this lag pass."""
-        return self.bound is None or self.correct or lag <= self.bound
+    def within(self, rounds: int) -> bool:
+        """Whether the bound lets this lag, in rounds, pass."""
+        return self.bound is None or self.correct or rounds <= self.bound
 
     def histograms(self) -> dict[str, Histogram]:
-        """Both distributions, by name."""
-        return {"insertion_lag_versions": self.lags, "age_versions": self.ages}
+        """All distributions, by name."""
+        return {
+            "insertion_lag_versions": self.lags,
+            "age_versions": self.ages,
+            "insertion_lag_rounds": self.lags_rounds,
+            "age_rounds": self.ages_rounds,
+        }
 
     def counters(self) -> dict[str, float]:
-        """Totals, in the suite's metric names."""
-        chunks = sum(self.lags.values())
-        return {
-            "chunks_arrived": float(chunks),
+        """Totals, in the suite's metric names; `lag_bound_rounds` only where there is a bound."""
+        found = {
+            "chunks_arrived": float(self.lags.total()),
             "chunks_evicted": float(self.evicted_chunks),
             "chunks_corrected": float(self.corrected_chunks),
             "samples_admitted": float(self.admitted_samples),
             "samples_evicted": float(self.evicted_samples),
-            "staleness_mean_versions": sum(lag * n for lag, n in self.lags.items()) / chunks if chunks else 0.0,
-            "staleness_p50_versions": quantile(self.lags, 0.5),
-            "staleness_p99_versions": quantile(self.lags, 0.99),
-            "staleness_max_versions": float(max(self.lags, default=0)),
-            "age_p50_versions": quantile(self.ages, 0.5),
-            "age_p99_versions": quantile(self.ages, 0.99),
-            "age_max_versions": float(max(self.ages, default=0)),
         }
+        if self.bound is not None:
+            found["lag_bound_rounds"] = float(self.bound)
+        for unit, lags, ages in (("versions", self.lags, self.ages), ("rounds", self.lags_rounds, self.ages_rounds)):
+            chunks = lags.total()
+            found[f"staleness_mean_{unit}"] = sum(lag * n for lag, n in lags.items()) / chunks if chunks else 0.0
+            for name, histogram in (("staleness", lags), ("age", ages)):
+                found[f"{name}_p50_{unit}"] = quantile(histogram, 0.5)
+                found[f"{name}_p99_{unit}"] = quantile(histogram, 0.99)
+                found[f"{name}_max_{unit}"] = float(max(histogram, default=0))
+        return found
 
 
 def quantile(histogram: Histogram, share: float) -> float:

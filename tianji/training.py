@@ -126,6 +126,7 @@ class Watch:
             past = folder.read_tally()
             self.returns.extend(past.returns)
             self.episodes, self.seconds_before = past.episodes, past.seconds
+        self._stored = self._counted()
 
     def __call__(self, message: Heard) -> str | None:
         if self.listener is not None:
@@ -148,9 +149,11 @@ class Watch:
             case Restarted(role=role):
                 self.restarts.append(message)
                 if not role:
-                    # All begin again where they were stored, and account for themselves again.
+                    # All begin again where they were stored, account for themselves again, and play episodes again.
                     self.done = 0
                     self.reports.clear()
+                    self.episodes, kept, actor_steps = self._stored
+                    self.returns, self.actor_steps = deque(kept, maxlen=WINDOW), dict(actor_steps)
             case Done():
                 self.done += 1
                 if self.done == self.config.groups:
@@ -181,8 +184,13 @@ class Watch:
         first = self.first_step_ns
         return self.seconds_before + (0.0 if first is None else max(0, at_ns - first) / 1e9)
 
+    def _counted(self) -> tuple[int, tuple[float, ...], dict[str, int]]:
+        """Episodes, the latest returns, and the steps of actors: what goes back when all roles begin again."""
+        return self.episodes, tuple(self.returns), dict(self.actor_steps)
+
     def save_progress(self, at_ns: int) -> None:
-        """Keep what a run that is resumed counts on from."""
+        """Keep what a run that is resumed, or whose roles all begin again, counts on from."""
+        self._stored = self._counted()
         if self.folder is not None:
             self.folder.save_tally(Tally(self.seconds(at_ns), self.episodes, list(self.returns)))
 

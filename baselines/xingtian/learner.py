@@ -16,7 +16,7 @@ from baselines.xingtian.messages import Notice, address, decode_header
 from tianji.algorithms import ppo
 from tianji.algorithms.algorithm import Experience
 from tianji.messages import LIFE, ChunkHeader, Done, FromRole, ProtocolError, SlotRef, Snapshot, Stop
-from tianji.staleness import SequenceLedger, StalenessLedger
+from tianji.staleness import Lag, SequenceLedger, StalenessLedger, Versions
 from tianji.worlds.trainer import Trainer
 from tianji.worlds.workers import chunk_views
 
@@ -41,12 +41,13 @@ class Learner:
         self._pending: list[ChunkHeader] = []
         self._freed: list[SlotRef] = []
         """Slots whose content is needed no longer, and of which explorers have not been told yet."""
-        self._version = self._steps = self._rows = 0
-        """Optimizer steps, samples taken in, and rows trained on: a sample that is trained on again counts again."""
+        self._version = self._rounds = self._steps = self._rows = 0
+        """Optimizer steps and rounds of them, samples taken in, and rows trained on, repeats included."""
         self._snapshot_version = -1
         self._sequences = SequenceLedger(LIFE)
         # There is no staleness rule in this discipline: lags are only counted. The barrier makes them 0 on policy.
         self._staleness = StalenessLedger(None)
+        self._versions = Versions(a.config.actors)
 
     def run(self, hello: FromRole) -> None:
         """Train until the budget is used or the launcher says stop."""
@@ -71,6 +72,7 @@ class Learner:
             before, optimizer_steps = self._steps, self._update(chunks)
             self._steps += samples
             self._version += optimizer_steps
+            self._rounds += optimizer_steps > 0
             self._rows += round(config.reuse * config.round_steps) if optimizer_steps else 0
             done = self._steps + samples > config.stop_steps
             if not done:  # Otherwise this would start fragments that nobody trains on.
@@ -105,7 +107,8 @@ class Learner:
         if chunk.layout != self._layout_id:
             raise ProtocolError(f"fragment of explorer {chunk.producer} has layout {chunk.layout}, not {self._layout_id}")
         self._sequences.see(chunk.producer, chunk.sequence)
-        self._staleness.admit(self._version, chunk.version, chunk.count)
+        behind = self._rounds - self._versions.use(chunk.producer, chunk.version)
+        self._staleness.admit(Lag(self._version - chunk.version, behind), chunk.count)
         self._pending.append(chunk)
         if self._algorithm.reuses:
             start = self._clock()
@@ -117,7 +120,7 @@ class Learner:
         """Train on one round; the optimizer steps done."""
         start, algorithm = self._clock(), self._algorithm
         for chunk in chunks:
-            self._staleness.use(self._version, chunk.version)
+            self._staleness.use(Lag(self._version - chunk.version, self._rounds - self._versions.rounds(chunk.version)))
         if algorithm.reuses:
             done = algorithm.train(self._steps + sum(chunk.count for chunk in chunks))
         else:
@@ -142,6 +145,7 @@ class Learner:
             start = self._clock()
             # Written by this thread: handing a copy to another one would be the same copy, and then one more.
             self._memory.store.write(self._version, self._algorithm.kernel.weights())
+            self._versions.publish(self._version, self._rounds)
             self.account.busy_ns["serialise"] += self._clock() - start
         slots, self._freed = self._freed, []
         # At first everybody waits for weights, whoever trains on what later.

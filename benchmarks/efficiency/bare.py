@@ -8,9 +8,11 @@ import numpy as np
 
 from benchmarks.efficiency.cases import Window
 from suites.components.work import Learning
+from tianji import seeds
 from tianji.algorithms import dqn, networks
 from tianji.config import TrainConfig
 from tianji.envs import EnvDescription, Environments
+from tianji.seeds import Stream
 from tianji.worlds.sampler import choose, epsilon_greedy
 
 
@@ -24,10 +26,11 @@ class Sampling:
         self._config, self._describe, self._steps = config, describe, 0
         self._network = networks.build(config.network, describe.features, describe.actions)
         self._blocks = self._network.views(self._network.initialise(config.seed))
-        seeds = [np.random.SeedSequence([config.seed, number]).generate_state(2) for number in range(config.envs_per_actor)]
-        self._noise = [np.random.default_rng(action_seed) for _, action_seed in seeds]
+        numbers = range(config.envs_per_actor)
+        drawn = [seeds.sequence(config.seed, Stream.ENVIRONMENT, number).generate_state(2) for number in numbers]
+        self._noise = [np.random.default_rng(action_seed) for _, action_seed in drawn]
         self._envs = Environments(config.env, config.envs_per_actor, config.atari)
-        self.observation = self._envs.reset([int(env_seed) for env_seed, _ in seeds])
+        self.observation = self._envs.reset([int(env_seed) for env_seed, _ in drawn])
         self._reward = np.zeros(config.envs_per_actor, np.float32)
 
     def fragment(self) -> int:

@@ -180,25 +180,25 @@ def forest(data: Dataset, drawn: pd.DataFrame) -> Plate:
 def staleness(data: Dataset, workload: str) -> Plate:
     """Cumulative distributions of lag on arrival, a line a system."""
     frame = data.series["staleness"]
-    frame = frame[(frame["workload"] == workload) & (frame["kind"] == "insertion_lag")]
+    frame = frame[(frame["workload"] == workload) & (frame["kind"] == "insertion_lag") & (frame["unit"] == "rounds")]
     figure, (axis,) = new(2.0)
     drawn = []
     for label in sorted(set(frame["system"]) - {name for name in frame["system"] if name.endswith(AGAIN)}):
-        own = frame[frame["system"] == label].groupby("versions", as_index=False)["chunks"].sum().sort_values("versions")
+        own = frame[frame["system"] == label].groupby("value", as_index=False)["chunks"].sum().sort_values("value")
         share = 100 * own["chunks"].cumsum() / own["chunks"].sum()
         axis.step(
-            own["versions"], share, where="post", color=look(label).colour, linestyle=look(label).line, label=data.titles[label]
+            own["value"], share, where="post", color=look(label).colour, linestyle=look(label).line, label=data.titles[label]
         )
         drawn.append(own.assign(system=label, percent=share))
     axis.set_xscale("symlog", linthresh=1)
     axis.xaxis.set_major_formatter(plain)
     axis.set_xlim(left=-0.1)
     axis.set_ylim(0, 101)
-    axis.set_xlabel("versions behind the learner on arrival (linear to 1, then log)")
+    axis.set_xlabel("rounds of updates behind the learner on arrival (linear to 1, then log)")
     axis.set_ylabel("% of chunks no further behind")
     figure.legend(loc="outside upper center", ncols=COLUMNS)
-    of = data.find(workload, REFERENCE, "insertion_lag_p99_versions", suite="staleness")
-    told = f" With TianJi 99 % of chunks lag by at most {with_interval(of)} versions (n = {of['n']} runs)." if of else ""
+    of = data.find(workload, REFERENCE, "insertion_lag_p99_rounds", suite="staleness")
+    told = f" With TianJi 99 % of chunks lag by at most {with_interval(of)} rounds (n = {of['n']} runs)." if of else ""
     title = data.balanced[workload]["title"]
     caption = f"{title}: how far the learner was ahead of the policy that a chunk was made with, chunks of all runs.{told}"
     return Plate(f"staleness-{workload}", figure, caption, pd.concat(drawn, ignore_index=True) if drawn else pd.DataFrame())

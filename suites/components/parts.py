@@ -1,8 +1,8 @@
 """Parts of the system: each does its work for a moment, alone in one process, and says how fast.
 
-What is measured is real role and channel code, without the waiting that makes a whole system's figures scatter. Two parts do
-not measure speed: `returns-ppo` and `returns-dqn` train in the lockstep world, where the same code gives the same returns to
-the last bit, however busy the machine is.
+What is measured is real role and channel code, without the waiting that makes a whole system's figures scatter. Three parts do
+not measure how fast the machine is: `returns-ppo` and `returns-dqn` train in the lockstep world, `production-unequal` runs
+roles on a clock of events. The same code gives them the same values to the last bit, however busy the machine is.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ import numpy as np
 from msgspec.structs import replace
 
 from baselines.system import Task
-from baselines.tianji import TianJi
+from baselines.tianji import Relaxed, TianJi
 from suites import catalogue
+from suites.components.unequal import Clockwork
 from suites.components.work import Learning, frozen
 from tianji.channel.base import EdgeSpec
 from tianji.channel.registry import Network
@@ -31,6 +32,7 @@ from tianji.config import TrainConfig
 from tianji.layout import opaque_layout
 from tianji.messages import ChunkHeader, Episodes, SlotRef
 from tianji.roles.actor import Rollout
+from tianji.simulators import scale
 from tianji.topology import chunk_layout
 from tianji.training import train
 from tianji.worlds.sampler import Sampler
@@ -310,6 +312,44 @@ class ReturnsDQN(Returns):
     workload, steps = "cartpole-dqn-zoo", 6_144
 
 
+class UnequalActors(Part):
+    """What relaxed actors whose speeds differ four times produce: nobody should wait for the slowest."""
+
+    name, about, unit, timed = "production-unequal", "relaxed actors of unequal speed, on a clock of events", "steps/s", False
+    workload: ClassVar[str] = "cartpole-ppo-waiting"
+    round_s: ClassVar[float] = 0.01
+    sigma: ClassVar[float] = 0.2
+    """Of the logarithm of a chunk's time about its actor's mean."""
+    seconds: ClassVar[float] = 30.0
+
+    @classmethod
+    def configuration(cls) -> dict[str, Any]:
+        own = {"round_s": cls.round_s, "sigma": cls.sigma, "seconds": cls.seconds}
+        return {"workload": msgspec.to_builtins(catalogue.load(cls.workload)), **own}
+
+    def prepare(self) -> None:
+        workload = catalogue.load(self.workload)
+        assert workload.simulator is not None
+        simulator = workload.simulator
+        self._config = Relaxed().config(Task(Relaxed.name, workload, self.seed, (0,)))
+
+        def times(number: int) -> Iterator[float]:
+            rng = np.random.default_rng([self.seed, number])
+            mean = scale(simulator, number) * simulator.step_seconds * self._config.fragment_steps
+            while True:
+                yield mean * rng.lognormal(-(self.sigma**2) / 2, self.sigma)
+
+        self._times = times
+
+    def measure(self, seconds: float) -> float:
+        clockwork = Clockwork(self._config, self._times, self.round_s)
+        clockwork.run(self.seconds)
+        return clockwork.produced / clockwork.now
+
+    def work(self) -> int:
+        raise NotImplementedError("it counts seconds of a clock of its own")
+
+
 PARTS: dict[str, type[Part]] = {
     part.name: part
     for part in (
@@ -321,6 +361,7 @@ PARTS: dict[str, type[Part]] = {
         Weights,
         ReturnsPPO,
         ReturnsDQN,
+        UnequalActors,
     )
 }
 

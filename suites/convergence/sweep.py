@@ -16,7 +16,7 @@ class Profile(Struct, frozen=True, kw_only=True):
 NAME = "convergence"
 ABOUT = "time, steps and core-seconds to a return threshold"
 
-SYSTEMS = ("sync", "tianji", "xingtian", "rllib", "sb3")
+SYSTEMS = ("sync", "tianji", "tianji-relaxed", "xingtian", "rllib", "sb3")
 
 PROFILES = {
     # Quick to run through; DQN on CartPole seldom gets to its threshold in 12,000 steps.

@@ -10,12 +10,15 @@ import pandas as pd
 
 from suites import summary
 from suites.bundle import Bundle
-from suites.events import Counter, Histogram
+from suites.events import Counter, Histogram, Process
 from suites.statistics import bootstrap_iqm
 from suites.summary import Row, label_of
 
-LAG, AGE = "learner_insertion_lag_versions", "learner_age_versions"
-KINDS = {"insertion_lag": LAG, "age": AGE}
+KINDS = ("insertion_lag", "age")
+UNITS = ("rounds", "versions")
+"""Rounds of updates, and changes of the weights. Bounds are in rounds; bundles of earlier revisions have versions alone."""
+WAITS = {"actor": ("weights", "credit"), "learner": ("samples", "barrier")}
+"""What each kind of role may wait for; a simulator is an actor's work."""
 SHARES = {"p50": 0.50, "p99": 0.99}
 
 row = partial(summary.row, "staleness")
@@ -27,6 +30,7 @@ COUNTERS = {
     "samples_evicted": ("learner_samples_evicted", "samples"),
     "rounds_starved": ("learner_rounds_starved", "rounds"),
     "window_chunks": ("learner_window_chunks", "chunks"),
+    "lag_bound": ("learner_lag_bound_rounds", "rounds"),
     "chunks_trained_beyond_bound": ("learner_chunks_corrected", "chunks"),
 }
 """Scalars of a run: the counter that holds each, and its unit."""
@@ -37,10 +41,11 @@ def distributions(bundles: list[Bundle]) -> pd.DataFrame:
     rows = []
     for b in bundles:
         m = b.manifest
-        for kind, name in KINDS.items():
-            for value, chunks in sorted(_histogram(b, name).items()):
-                rows.append((m.workload, label_of(b), m.session, m.block, kind, value, chunks))
-    return pd.DataFrame(rows, columns=["workload", "system", "session", "block", "kind", "versions", "chunks"])
+        for kind in KINDS:
+            for unit in UNITS:
+                for value, chunks in sorted(_histogram(b, f"learner_{kind}_{unit}").items()):
+                    rows.append((m.workload, label_of(b), m.session, m.block, kind, unit, value, chunks))
+    return pd.DataFrame(rows, columns=["workload", "system", "session", "block", "kind", "unit", "value", "chunks"])
 
 
 def _histogram(b: Bundle, name: str) -> collections.Counter[int]:
@@ -77,9 +82,14 @@ def summarise(bundles: list[Bundle]) -> list[Row]:
 def _quantities() -> dict[str, tuple[str, Callable[[Bundle], float | None]]]:
     """Unit and reading of each scalar, by metric."""
     found: dict[str, tuple[str, Callable[[Bundle], float | None]]] = {}
-    for kind, name in KINDS.items():
-        for share_name, share in SHARES.items():
-            found[f"{kind}_{share_name}_versions"] = "versions", partial(_quantile, name=name, share=share)
+    for kind in KINDS:
+        for unit in UNITS:
+            for share_name, share in SHARES.items():
+                reading = partial(_quantile, name=f"learner_{kind}_{unit}", share=share)
+                found[f"{kind}_{share_name}_{unit}"] = unit, reading
+    for role, causes in WAITS.items():
+        for cause in causes:
+            found[f"{role}_waits_for_{cause}_share"] = "share", partial(waiting_share, role=role, cause=cause)
     for metric, (counter, unit) in COUNTERS.items():
         found[metric] = unit, partial(_counter, name=counter)
     return found
@@ -87,6 +97,15 @@ def _quantities() -> dict[str, tuple[str, Callable[[Bundle], float | None]]]:
 
 def _quantile(b: Bundle, name: str, share: float) -> float | None:
     return quantile(_histogram(b, name), share)
+
+
+def waiting_share(b: Bundle, role: str, cause: str) -> float | None:
+    """Of the time of all processes of a kind of role, the share in which they waited for this; None where there are none."""
+    own = [event for event in b.events if isinstance(event, Process) and event.role.startswith(role)]
+    # What follows the run's end is no part of it.
+    accounts = [[*p.busy_s.values(), *(s for name, s in p.wait_s.items() if name != "stop")] for p in own]
+    total = sum(sum(seconds) for seconds in accounts)
+    return sum(p.wait_s.get(cause, 0.0) for p in own) / total if total else None
 
 
 def _counter(b: Bundle, name: str) -> float | None:

@@ -7,7 +7,7 @@ ABOUT = "the balance switched off, one-sided and two-sided: lag, age and steps t
 
 SYSTEMS = ("tianji", "tianji-relaxed", "tianji-one-sided", "tianji-unbalanced", "tianji-as-published")
 """Where an algorithm is off-policy as it is, `tianji` is the two-sided one and there is no other relaxed one."""
-WORKLOADS = ("cartpole-ppo-zoo", "cartpole-impala", "cartpole-dqn-zoo")
+WORKLOADS = ("cartpole-ppo-zoo", "cartpole-impala", "cartpole-dqn-zoo", "cartpole-ppo-waiting")
 
 PROFILES = {
     "smoke": Profile(workloads=WORKLOADS[:1], systems=SYSTEMS[:4], blocks=1, twice="tianji"),

@@ -4,7 +4,12 @@ import numpy as np
 import pytest
 
 from baselines import certificate, system
+from baselines.__main__ import WORKLOADS as WORKLOAD_FILES
+from baselines.__main__ import main
+from baselines.workload import Workload
 from suites import catalogue
+from tianji.cli import run
+from tianji.settings import ConfigError
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -63,3 +68,22 @@ def test_a_wrong_quantity_is_found(quantity):
     evidence[quantity][np.abs(expected["gradient"]).argmax() if quantity in ("gradient", "weights") else 0] += 1e-4
     wrong = [f.quantity for f in certificate.compare("w", "s", evidence, expected) if f.equal is False]
     assert wrong == [quantity]
+
+
+def test_an_environment_that_is_not_installed_is_named_and_left_out(monkeypatch, capsys):
+    """As in the environment that the README's main job makes, which has no Box2D."""
+    describe = Workload.describe
+
+    def without_box2d(workload):
+        if workload.env.startswith("LunarLander"):
+            raise ConfigError(f"{workload.env}: Box2D is not installed")
+        return describe(workload)
+
+    monkeypatch.setattr(Workload, "describe", without_box2d)
+    assert run("baselines", main, ["check", "tianji"]) == 0
+    said = capsys.readouterr()
+    assert "cartpole-ppo-zoo  weights     equal" in said.out
+    assert "lunarlander" not in said.out
+    assert "lunarlander-ppo  left out: LunarLander-v3: Box2D is not installed" in said.err
+    asked = ["check", "tianji", "--workload", str(WORKLOAD_FILES / "lunarlander-ppo.toml")]
+    assert run("baselines", main, asked) == 2

@@ -12,7 +12,7 @@ from reports.tables import markdown
 
 ROOT = Path(__file__).parents[2]
 RECORDED = ROOT / "results" / "reference" / "staleness"
-PPO = "cartpole-ppo-zoo"
+PPO, WAITING = "cartpole-ppo-zoo", "cartpole-ppo-waiting"
 
 
 @pytest.fixture(scope="module")
@@ -31,21 +31,21 @@ def test_quantiles_are_those_of_the_raw_histograms(data):
     for system in ("tianji-one-sided", "tianji-unbalanced"):
         values = []
         for events in raw(system):
-            (counts,) = (e["counts"] for e in events if e.get("name") == "learner_insertion_lag_versions")
+            (counts,) = (e["counts"] for e in events if e.get("name") == "learner_insertion_lag_rounds")
             lags = np.repeat([int(v) for v in counts], list(counts.values()))
             values.append(np.quantile(np.sort(lags), 0.99, method="inverted_cdf"))
         assert len(values) == 10
         middle = np.sort(values)
         # The middle half of ten: weights 0 0 .5 1 1 1 1 .5 0 0.
         expected = (middle[2] / 2 + middle[3:7].sum() + middle[7] / 2) / 5
-        row = data.find(PPO, system, "insertion_lag_p99_versions", suite="staleness")
+        row = data.find(PPO, system, "insertion_lag_p99_rounds", suite="staleness")
         assert row["value"] == pytest.approx(expected)
 
 
 def test_nothing_beyond_the_bound_was_trained_on_and_no_chunk_twice():
-    for system, bound in (("tianji", 0), ("tianji-relaxed", 20), ("tianji-one-sided", 20)):
+    for system, bound in (("tianji", 0), ("tianji-relaxed", 16), ("tianji-one-sided", 16)):
         for events in raw(system):
-            ages = next(e["counts"] for e in events if e.get("name") == "learner_age_versions")
+            ages = next(e["counts"] for e in events if e.get("name") == "learner_age_rounds")
             assert max(map(int, ages)) <= bound
             counters = {e["name"]: e["value"] for e in events if e["event"] == "counter"}
             assert sum(ages.values()) * 128 == counters["learner_steps"]
@@ -65,8 +65,11 @@ def test_the_findings_follow_from_the_intervals(data):
 
 def test_the_tables_in_the_document_are_those_of_the_bundles(data):
     document = (ROOT / "docs" / "balance.md").read_text()
-    for workload in (PPO, "cartpole-dqn-zoo", "cartpole-impala"):
+    for workload in (PPO, WAITING, "cartpole-dqn-zoo", "cartpole-impala"):
         assert markdown(staleness.balance(data, workload)) in document
+    assert markdown(staleness.waiting(data, WAITING)) in document
+    before = dataset.load([ROOT / "results" / "superseded" / "staleness" / "waiting"])
+    assert markdown(staleness.waiting(before, WAITING)) in document
 
 
 def test_consumption_over_production_is_what_the_workload_says_where_there_is_a_rule(data):
@@ -83,5 +86,10 @@ def test_every_run_has_its_histograms_and_they_add_up(data):
     for events in raw("tianji-relaxed"):
         arrived["chunks"] += next(e["value"] for e in events if e.get("name") == "learner_chunks_arrived")
     sessions = {json.loads((p / "bundle.json").read_text())["session"] for p in (RECORDED / "ppo-ablation").glob("*")}
-    own = frame[(frame.system == "tianji-relaxed") & (frame.kind == "insertion_lag") & frame.session.isin(sessions)]
+    own = frame[
+        (frame.system == "tianji-relaxed")
+        & (frame.kind == "insertion_lag")
+        & (frame.unit == "rounds")
+        & frame.session.isin(sessions)
+    ]
     assert own["chunks"].sum() == arrived["chunks"]

@@ -50,27 +50,34 @@ def test_every_variant_trains_and_says_how_stale_it_was(session):
             assert cell.manifest.deviations
         if not strict:
             assert any("asynchronous PPO" in line for line in cell.manifest.deviations), name
-        # 1,024 steps of 128 a round, 2 epochs of 2 minibatches: a round is 4 versions, the most that relaxed may lag.
+        # 1,024 steps of 128 a round, 2 epochs of 2 minibatches: a round is 4 versions.
+        assert counters["learner_staleness_max_versions"] == 4 * counters["learner_staleness_max_rounds"]
+        assert sum(found["learner_insertion_lag_rounds"].values()) == counters["learner_chunks_arrived"], name
         if name == "tianji-relaxed":
-            assert max(found["learner_age_versions"]) <= 4
+            assert max(found["learner_age_rounds"]) <= 16
 
 
 def test_the_report_draws_them_beside_each_other(session, tmp_path):
     out = tmp_path / "report"
     assert report(["build", str(session), "--out", str(out), "--svg"]) == 0
     rows = [r for r in json.loads((out / "summary.json").read_text())["rows"] if r["suite"] == "staleness"]
-    lags = {r["system"]: r["value"] for r in rows if r["metric"] == "insertion_lag_p99_versions"}
+    lags = {r["system"]: r["value"] for r in rows if r["metric"] == "insertion_lag_p99_rounds"}
     assert lags["tianji"] == 0 < lags["tianji-unbalanced"]
     assert {r["metric"] for r in rows} >= {"age_p50_versions", "consumption_ratio", "steps_to_threshold", "chunks_evicted"}
     (svg,) = (out / "figures").glob("staleness-*-lag.svg")
     drawn = svg.read_text()
-    for words in ("TianJi, one-sided", "TianJi as published", "versions behind the learner", "age when trained on"):
+    for words in ("TianJi, one-sided", "TianJi as published", "rounds behind the learner", "age when trained on"):
         assert words in drawn
     page = (out / "index.html").read_text()
     assert "Staleness and balance" in page
     assert "What the balance holds" in page
+    assert "Who waits for what" in page
+    shares = {(r["system"], r["metric"]): r["value"] for r in rows if r["metric"].endswith("_share")}
+    assert shares["tianji", "actor_waits_for_weights_share"] > 0.05 > shares["tianji", "actor_waits_for_credit_share"]
+    assert shares["tianji-relaxed", "actor_waits_for_weights_share"] < 0.05
+    assert all(0 <= share <= 1 for share in shares.values())
     series = (out / "series" / "staleness.csv").read_text().splitlines()
-    assert series[0] == "workload,system,session,block,kind,versions,chunks"
+    assert series[0] == "workload,system,session,block,kind,unit,value,chunks"
     assert len(series) > 10
 
 

@@ -229,7 +229,7 @@ def test_a_sampler_tells_whole_games_and_writes_each_frame_once():
     games = AtariConfig(screen=42, stack=3)
     config, sampler, run = sampled("ALE/Breakout-v5", 64, games)
     mirror = SyncVectorEnv([lambda: make(config.env, games)] * 2, autoreset_mode=AutoresetMode.SAME_STEP, copy=False)
-    seeds = [int(np.random.SeedSequence([0, e]).generate_state(2)[0]) for e in range(2)]
+    seeds = [int(np.random.SeedSequence(0, spawn_key=(0, e)).generate_state(2)[0]) for e in range(2)]
     frames = np.array(mirror.reset(seed=seeds)[0])
     told, ended, episodes = [], 0, []
     for _ in range(8):

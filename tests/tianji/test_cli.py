@@ -47,14 +47,18 @@ def complaint(capsys, arguments):
         (["train", "--env", "Pendulum-v1"], "only Discrete actions"),
         (["train", "--env", "CartPole-v1", "--groups", "0"], "groups"),
         (["train", "--env", "CartPole-v1", "--algo", "impala", "--set", "discipline=relaxed"], "for algo ppo"),
-        (["train", "--env", "CartPole-v1", "--set", "lag_bound=some"], "known: int from 0, auto, none"),
+        (["train", "--env", "CartPole-v1", "--set", "lag_rounds=some"], "known: int from 0, auto, none"),
+        (["train", "--env", "CartPole-v1", "--set", "lag_bound=80"], "it is now `lag_rounds`, in rounds of updates"),
+        (["train", "--env", "CartPole-v1", "--set", "learning_rat=1"], "did you mean `ppo.learning_rate`"),
+        (["train", "--env", "CartPole-v1", "--set", "simulator.zzz=1"], "known keys: alpha, distribution, grain, picture"),
         (["train", "--env", "CartPole-v1", "--set", "beyond_bound=correct"], "nothing else corrects"),
         (["train", "--env", "CartPole-v1", "--algo", "dqn", "--set", "send_steps=7"], "multiple of a chunk's 7 steps"),
         (["train", "--env", "CartPole-v1", "--algo", "dqn", "--set", "dqn.replay_capacity=10"], "raise it to 512"),
         (["train", "--env", "CartPole-v1", "--algo", "dqn", "--set", "network.kind=nature-q"], "choose an mlp kind"),
         (["train", "--env", "CartPole-v1", "--set", "network.activation=gelu"], "has activation 'tanh', not 'gelu'"),
         (["train", "--env", "CartPole-v1", "--set", "kernel='numpy'", "--device", "cuda"], "cpu only"),
-        (["evaluate", "/nowhere.safetensors", "--env", "CartPole-v1"], "no such file"),
+        (["evaluate", "/nowhere.safetensors", "--env", "CartPole-v1"], "no such run folder or policy file"),
+        (["evaluate", "/nowhere"], "/nowhere: no such run folder or policy file"),
         (["keys"], "required: FILE"),
         (["keys", "/nowhere/run.key"], "No such file or directory"),
         (["keys", "/"], "name a new file"),
@@ -62,6 +66,26 @@ def complaint(capsys, arguments):
 )
 def test_bad_input_gets_one_line(capsys, arguments, says):
     assert says in complaint(capsys, arguments)
+
+
+def test_an_unknown_key_is_answered_with_its_own_section_s(capsys):
+    said = complaint(capsys, ["train", "--env", "CartPole-v1", "--set", "ppo.zzz=1"])
+    assert "known keys: adam_epsilon, clip, entropy_coefficient" in said
+    assert "dqn" not in said
+    assert len(said) < 400
+
+
+def test_two_runs_in_lockstep_leave_the_same_files(tmp_path):
+    """In processes of their own: the order of a hash map is drawn anew in each."""
+    folders = [tmp_path / name for name in "ab"]
+    for folder in folders:
+        command = [sys.executable, "-m", "tianji", "train", *FAST, "--world", "lockstep", "--quiet", "--out", str(folder)]
+        subprocess.run(command, check=True, capture_output=True, timeout=60)
+    files = {path.relative_to(folders[0]) for path in folders[0].rglob("*.safetensors")}
+    assert len(files) == 2
+    for file in files:
+        first, second = (np.frombuffer((folder / file).read_bytes(), np.uint8) for folder in folders)
+        assert np.array_equal(first, second), file
 
 
 def test_train_then_evaluate(tmp_path, capsys):

@@ -8,12 +8,12 @@ from rich.console import Console
 from tianji import display
 from tianji.display import Display, Live
 from tianji.launch.supervisor import Restarted
-from tianji.messages import Episode, Episodes, Progress
+from tianji.messages import Episode, Episodes, Progress, Saved, Started
 from tianji.run_folder import Tally
 
 
 def progress(second, steps, role="learner g0", lag=0.0):
-    counters = {"steps": float(steps), "optimizer_steps": steps / 10, "staleness_mean_versions": lag}
+    counters = {"steps": float(steps), "optimizer_steps": steps / 10, "staleness_mean_rounds": lag}
     return Progress(role, second * 10**9, counters)
 
 
@@ -56,11 +56,30 @@ def test_elsewhere_than_on_a_terminal_it_is_a_line_now_and_then(small, monkeypat
     monkeypatch.setattr(display, "LINE_S", 0.0)
     played = Episodes("actor g0.a0", 0, 0, [Episode(0, 30.0, 30, 0), Episode(0, 50.0, 50, 0)])
     text = shown(small, False, played, progress(1, 0, lag=2.5), progress(2, 1024, lag=2.5))
-    assert text.splitlines()[-1] == " 50%  1,024 steps  return 40.0  1,024 steps/s  102 updates/s  lag 2.5"
+    assert text.splitlines()[-1] == " 50%  1,024 steps  return 40.0  1,024 steps/s  102 updates/s  lag 2.5 rounds"
 
 
 def test_lines_are_not_more_than_one_in_ten_seconds(small):
     assert shown(small, False, *(progress(second, 10 * second) for second in range(1, 50))) == ""
+
+
+def test_a_run_that_time_ends_is_measured_by_time(small, monkeypatch):
+    monkeypatch.setattr(display, "LINE_S", 0.0)
+    config = small(stop_seconds=10.0, stop_steps=1_000_000)
+    text, live = io.StringIO(), Live()
+    with Display(config, live, Console(file=text, width=120)) as screen:
+        for message in (Started("learner g0", 10**9), progress(2, 100), progress(9, 2000)):
+            screen.show(message, live.see(message))
+    assert [line.split()[0] for line in text.getvalue().splitlines()] == ["10%", "80%"]
+
+
+def test_episodes_that_are_played_again_are_shown_once():
+    live = Live()
+    live.see(Episodes("actor g0.a0", 0, 0, [Episode(0, 30.0, 30, 0)]))
+    live.see(Saved("learner g0", 512, 1, 1))
+    live.see(Episodes("actor g0.a0", 0, 0, [Episode(0, 90.0, 90, 0)]))
+    live.see(Restarted("", "learner g0 ended", 0.25, 0))
+    assert (live.episodes, live.mean_return) == (1, 30.0)
 
 
 def test_a_terminal_gets_a_bar(small):

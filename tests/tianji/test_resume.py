@@ -20,6 +20,7 @@ from tianji.cli import INTERRUPTED, run
 from tianji.policy import load_policy
 from tianji.run_folder import RunFolder, read_state, replacing, state_path
 from tianji.settings import ConfigError
+from tianji.tensors import save_tensors
 from tianji.training import train
 
 FAST = ["--env", "CartPole-v1", "--quiet", "--stop-steps", "2048", "--set", "ppo.rollout_steps=32"]
@@ -96,7 +97,7 @@ def test_what_a_run_began_with_stays(folder, capsys, change, says):
 def test_a_folder_that_is_no_run_is_refused(tmp_path, capsys):
     assert "is this the folder of a run?" in complaint(capsys, ["train", "--resume", str(tmp_path)])
     assert "is this the folder of a run?" in complaint(capsys, ["evaluate", str(tmp_path)])
-    assert "--env is missing" in complaint(capsys, ["evaluate", str(tmp_path / "p.safetensors")])
+    assert "no such run folder or policy file" in complaint(capsys, ["evaluate", str(tmp_path / "p.safetensors")])
 
 
 def test_damaged_state_is_refused_and_left_as_it_is(folder, capsys):
@@ -104,7 +105,7 @@ def test_damaged_state_is_refused_and_left_as_it_is(folder, capsys):
     whole = path.read_bytes()
     for damage, says in [
         (whole[: len(whole) // 2], "damaged state"),
-        (whole.replace(b'"schema":"1"', b'"schema":"9"'), "schema 9"),
+        (whole.replace(b'"schema":"2"', b'"schema":"9"'), "schema 9"),
         (b"", "damaged state"),
     ]:
         path.write_bytes(damage)
@@ -233,3 +234,19 @@ def test_a_run_in_lockstep_that_is_interrupted_stores_its_state(tmp_path):
     assert result["steps"] == stored > 0
     more = ["train", "--resume", str(tmp_path / "run"), "--stop-steps", str(stored + 2048), "--quiet"]
     assert run("tianji", main, more) == 0
+
+
+def test_a_bound_in_optimizer_steps_of_an_earlier_version_is_read_in_rounds(folder):
+    config = json.loads((folder / "config.json").read_text())
+    del config["lag_rounds"]
+    # A round has 10 updates here.
+    for old, new in (("auto", "auto"), ("none", "none"), (20, 2), (21, 3), (0, 0)):
+        (folder / "config.json").write_text(json.dumps({**config, "lag_bound": old}))
+        assert RunFolder(folder).read_config().lag_rounds == new
+
+
+def test_a_state_of_an_earlier_version_is_refused_in_one_line(folder, capsys):
+    path = state_path(RunFolder(folder).state, 0)
+    state = read_state(path)
+    save_tensors(state.arrays, path, {"schema": "1", "values": json.dumps(state.values)})
+    assert "state of schema 1; this version reads 2" in complaint(capsys, ["train", "--resume", str(folder)])

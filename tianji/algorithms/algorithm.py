@@ -87,8 +87,8 @@ class Replaying(Restorable, Protocol):
 Algorithm = OnPolicy | Replaying
 
 
-def make(config: TrainConfig, describe: EnvDescription) -> Algorithm:
-    """The algorithm of a configuration, with initial weights from its seed: one group's, where there are several.
+def make(config: TrainConfig, describe: EnvDescription, group: int = 0) -> Algorithm:
+    """The algorithm of one group. Initial weights follow from the seed, and are those of every group.
 
     Raises
     ------
@@ -99,8 +99,8 @@ def make(config: TrainConfig, describe: EnvDescription) -> Algorithm:
     kernel = kernels.make(config, network, network.initialise(config.seed))
     match config.algo:
         case "dqn":
-            return dqn.DQN(kernel, describe, config.dqn, config.actors * config.envs_per_actor, config.seed)
+            return dqn.DQN(kernel, describe, config.dqn, config.actors * config.envs_per_actor, config.seed, group)
         case "impala":
             return impala.IMPALA(kernel, describe, config.impala, config.horizon_steps)
         case "ppo":
-            return ppo.PPO(kernel, describe, config.ppo, config.horizon_steps, config.seed)
+            return ppo.PPO(kernel, describe, config.ppo, config.horizon_steps, config.seed, group)

@@ -13,11 +13,13 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from tianji import seeds
 from tianji.algorithms.flat import Vector
 from tianji.algorithms.replay import Experience, Replay
 from tianji.algorithms.state import Arrays, State, named, of_generator, part, restore_generator
 from tianji.config import DQNConfig
 from tianji.envs import EnvDescription
+from tianji.seeds import Stream
 
 DRAWN_BYTES = 16 * 2**20
 """Of the observations that are drawn from the replay at a time."""
@@ -73,13 +75,15 @@ class DQN:
         the environment, for turning observations into features.
     environments
         whose experience is inserted, over all producers.
-    seed
+    seed, group
         of what is drawn from the replay.
     """
 
     reuses: Literal[True] = True
 
-    def __init__(self, kernel: Kernel, describe: EnvDescription, config: DQNConfig, environments: int, seed: int) -> None:
+    def __init__(
+        self, kernel: Kernel, describe: EnvDescription, config: DQNConfig, environments: int, seed: int, group: int = 0
+    ) -> None:
         self.kernel = kernel
         self.describe = describe
         self.config = config
@@ -88,7 +92,7 @@ class DQN:
         )
         self.inserted = 0
         """Environment steps."""
-        self._rng = np.random.default_rng(np.random.SeedSequence([seed, 0xD91]))
+        self._rng = seeds.generator(seed, Stream.REPLAY, group)
         self._copied_at = 0
 
     def insert(self, chunks: Sequence[Experience]) -> None:

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from tianji import seeds
 from tianji.algorithms.flat import (
     ActionValueNetwork,
     Features,
@@ -21,6 +22,7 @@ from tianji.algorithms.flat import (
     uniform,
 )
 from tianji.algorithms.gelu import gelu
+from tianji.seeds import Stream
 
 
 def vectors(x: NDArray[Any]) -> Vector:
@@ -72,7 +74,7 @@ class ActorCritic(PolicyValueNetwork):
 
     def initialise(self, seed: int) -> Vector:
         """Orthogonal kernels (gain sqrt 2; policy head .01; value head 1) and zero biases."""
-        rng = np.random.default_rng(np.random.SeedSequence([seed, 0x1217]))
+        rng = seeds.generator(seed, Stream.WEIGHTS)
         flat = np.zeros(self.size, np.float32)
         blocks = self.views(flat)
         for i in range(len(self.hidden)):
@@ -145,7 +147,7 @@ class QNetwork(ActionValueNetwork):
 
     def initialise(self, seed: int) -> Vector:
         """Kernels and biases uniform in +-1 / sqrt(inputs), as torch's Linear begins."""
-        rng = np.random.default_rng(np.random.SeedSequence([seed, 0x1218]))
+        rng = seeds.generator(seed, Stream.WEIGHTS)
         flat = np.zeros(self.size, np.float32)
         blocks, inputs = self.views(flat), 0
         for name, block in blocks.items():

@@ -22,8 +22,9 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.parameter import is_lazy
 
-from tianji import references
+from tianji import references, seeds
 from tianji.algorithms.flat import ActionValueNetwork, Features, FlatNetwork, PolicyValueNetwork, Vector
+from tianji.seeds import Stream
 from tianji.settings import ConfigError
 
 ROWS = 2
@@ -140,7 +141,7 @@ def make(factory: str, features: Features, actions: int) -> ModuleActorCritic | 
 @contextmanager
 def _seeded(seed: int) -> Iterator[None]:
     """Within, torch's generator gives what follows from this seed; after, what it would have given."""
-    state = int(np.random.SeedSequence([seed, 0x121B]).generate_state(1, np.uint64)[0])
+    state = int(seeds.sequence(seed, Stream.WEIGHTS).generate_state(1, np.uint64)[0])
     with torch.random.fork_rng(devices=[]):
         # Not `torch.manual_seed`, which seeds every device's.
         torch.default_generator.manual_seed(state)
@@ -209,12 +210,23 @@ def _outputs(module: nn.Module, x: Tensor, actions: int, where: str) -> list[Ten
 
 
 def _check_buffers(module: nn.Module, x: Tensor, where: str) -> None:
-    """Layers that keep statistics of what they see do so in train() mode, in which nothing is used here."""
+    """Layers that keep statistics, of what they see or of weights, do so in train() mode, in which nothing is used here."""
     before = {name: buffer.clone() for name, buffer in module.named_buffers()}
     if not before:
         return
-    _tried(module.train(), x, where)
-    module.eval()
+    parameters = list(module.parameters())
+    initial = [parameter.detach().clone() for parameter in parameters]
+    with torch.no_grad(), _seeded(0):
+        for parameter in parameters:
+            # Statistics of weights that stay as they are may have converged.
+            parameter.add_(torch.rand_like(parameter))
+    try:
+        _tried(module.train(), x, where)
+    finally:
+        module.eval()
+        with torch.no_grad():
+            for parameter, was in zip(parameters, initial, strict=True):
+                parameter.copy_(was)
     for name, buffer in module.named_buffers():
         if not torch.equal(buffer, before[name]):
             raise ConfigError(

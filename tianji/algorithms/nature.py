@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tianji import seeds
 from tianji.algorithms.flat import (
     ActionValueNetwork,
     FlatNetwork,
@@ -24,6 +25,7 @@ from tianji.algorithms.flat import (
     uniform,
 )
 from tianji.algorithms.mlp import split_streams
+from tianji.seeds import Stream
 
 CONVOLUTIONS = ((32, 8, 4), (64, 4, 2), (64, 3, 1))
 """Channels, side of the kernel and stride of each."""
@@ -66,7 +68,7 @@ class NatureActorCritic(PolicyValueNetwork):
 
     def initialise(self, seed: int) -> Vector:
         """Orthogonal kernels (gain sqrt 2; policy head .01; value head 1) and zero biases."""
-        rng = np.random.default_rng(np.random.SeedSequence([seed, 0x1219]))
+        rng = seeds.generator(seed, Stream.WEIGHTS)
         flat = np.zeros(self.size, np.float32)
         gains = {"policy.kernel": 0.01, "value.kernel": 1.0}
         for name, block in self.views(flat).items():
@@ -109,7 +111,7 @@ class NatureQ(ActionValueNetwork):
 
     def initialise(self, seed: int) -> Vector:
         """Kernels and biases uniform in +-1 / sqrt(inputs), as torch's layers begin."""
-        rng = np.random.default_rng(np.random.SeedSequence([seed, 0x121A]))
+        rng = seeds.generator(seed, Stream.WEIGHTS)
         flat = np.zeros(self.size, np.float32)
         inputs = 0
         for name, block in self.views(flat).items():

@@ -15,6 +15,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from tianji import seeds
 from tianji.algorithms import schedules, vtrace
 from tianji.algorithms.flat import Vector
 from tianji.algorithms.returns import generalised_advantages
@@ -31,6 +32,7 @@ from tianji.algorithms.rollouts import (
 from tianji.algorithms.state import State, of_generator, restore_generator
 from tianji.config import PPOConfig
 from tianji.envs import EnvDescription
+from tianji.seeds import Stream
 
 ADVANTAGE_EPSILON = 1e-8
 
@@ -46,18 +48,20 @@ class PPO:
         the environment, for turning observations into features.
     horizon_steps
         where a linear learning-rate schedule reaches zero.
-    seed
+    seed, group
         of the minibatch order.
     """
 
     reuses: Literal[False] = False
 
-    def __init__(self, kernel: Kernel, describe: EnvDescription, config: PPOConfig, horizon_steps: int, seed: int) -> None:
+    def __init__(
+        self, kernel: Kernel, describe: EnvDescription, config: PPOConfig, horizon_steps: int, seed: int, group: int = 0
+    ) -> None:
         self.kernel = kernel
         self.describe = describe
         self.config = config
         self.horizon_steps = horizon_steps
-        self._rng = np.random.default_rng(np.random.SeedSequence([seed, 0x990]))
+        self._rng = seeds.generator(seed, Stream.MINIBATCHES, group)
 
     def learning_rate(self, steps: int) -> float:
         """The rate for a round whose first transition is environment step `steps`, summed over actors."""

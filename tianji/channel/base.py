@@ -156,6 +156,18 @@ class Inlet(Endpoint):
         """
 
     @abstractmethod
+    def reserve(self, slots: Sequence[SlotRef], *, relayed: bool) -> None:
+        """Hold slots that nobody has sent, until they are released: their producers begin without them.
+
+        To be called before anybody has joined, at the last inlet of a chain.
+
+        Parameters
+        ----------
+        relayed
+            whether they will be released to a relay, which passes them on to its producers.
+        """
+
+    @abstractmethod
     def release(self, slots: Sequence[SlotRef]) -> None:
         """Give slots back to whoever sent them.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,9 @@ class MemoryOutlet(Outlet):
         self._inlet: MemoryInlet | None = None
         self._refusal: str | None = None
         self._closed = False
+        if upstream is not None:
+            # Before its producers come: they are not to write what is held further down.
+            self._meet()
 
     def _meet(self) -> None:
         """Begin a session with whoever is bound to the name now."""
@@ -41,6 +44,9 @@ class MemoryOutlet(Outlet):
                 self._inlet = None
                 return
             held = inlet.held_of(self.member)
+            if isinstance(self._upstream, MemoryInlet):
+                self._upstream.hold(held - self._out)
+                self._out |= held
             kept = held.union(chunk.slot for chunk in self._waiting)
             self._back.extend(sorted(self._out - kept, key=lambda slot: (slot.arena, slot.slot)))
             self._out &= kept
@@ -103,7 +109,8 @@ class MemoryInlet(Inlet):
         names[uri] = self
         self._members: dict[int, MemoryOutlet] = {}
         self._queue: deque[ChunkHeader] = deque()
-        self._held: dict[SlotRef, tuple[int, memoryview]] = {}
+        self._held: dict[SlotRef, tuple[int, memoryview | None]] = {}
+        """Who sent it, and its memory; None of what is reserved."""
 
     def join(self, outlet: MemoryOutlet) -> str | None:
         """Called by the far end: begin a session, or say why not."""
@@ -122,6 +129,14 @@ class MemoryInlet(Inlet):
     def held_of(self, member: int) -> set[SlotRef]:
         """Slots of a member that are being read."""
         return {slot for slot, (sender, _) in self._held.items() if sender == member}
+
+    def reserve(self, slots: Sequence[SlotRef], *, relayed: bool) -> None:
+        for slot in slots:
+            self._held[slot] = (-1 if relayed else slot.arena, None)
+
+    def hold(self, slots: Collection[SlotRef]) -> None:
+        """Called by the relay behind this inlet: these are held further down."""
+        self.reserve([slot for slot in slots if slot not in self._held], relayed=False)
 
     def arrive(self, outlet: MemoryOutlet, chunks: Sequence[ChunkHeader]) -> None:
         """Called by the far end."""
@@ -147,9 +162,10 @@ class MemoryInlet(Inlet):
         return chunks
 
     def body(self, ref: SlotRef) -> memoryview:
-        if ref not in self._held:
+        memory = self._held[ref][1] if ref in self._held else None
+        if memory is None:
             raise ChannelError(f"slot {ref.slot} of arena {ref.arena} is not held here")
-        return self._held[ref][1].toreadonly()
+        return memory.toreadonly()
 
     def release(self, slots: Sequence[SlotRef]) -> None:
         for slot in slots:

@@ -10,7 +10,7 @@ machine tears. What needs care is order, because arm64 may reorder plain loads a
 - sleeping: the reader stores `asleep`, fence, loads `written` once more; the writer stores `written`, fence, loads
   `asleep`. Of two such sequences at least one sees the other's store (Dekker), so nobody sleeps over a frame.
 
-`fence` gives up a lock of this process and takes it back. Giving up is a store-release, taking is a load-acquire of the
+`fence` gives up a lock of this thread and takes it back. Giving up is a store-release, taking is a load-acquire of the
 same word, and an acquire that follows a release in program order is ordered after it on arm64 (RCsc); so all that stands
 before the fence is ordered before all that stands after it. On x86-64 both are locked instructions, each a full fence.
 """
@@ -21,9 +21,17 @@ import contextlib
 import os
 import threading
 
-_lock = threading.Lock()
-_lock.acquire()
-_give_up, _take_back = _lock.release, _lock.acquire
+
+class _Fence(threading.local):
+    """A lock of each thread's own, which it holds: two threads may fence at the same time."""
+
+    def __init__(self) -> None:
+        lock = threading.Lock()
+        lock.acquire()
+        self.give_up, self.take_back = lock.release, lock.acquire
+
+
+_fence = _Fence()
 
 WRITTEN, READ, ASLEEP = 0, 8, 16
 """Words of the head, on cache lines of their own."""
@@ -33,9 +41,9 @@ WRAP = 0xFFFFFFFF
 
 
 def fence() -> None:
-    """Order all loads and stores before this call before all that follow it."""
-    _give_up()
-    _take_back()
+    """Order all loads and stores of this thread before this call before all that follow it."""
+    _fence.give_up()
+    _fence.take_back()
 
 
 class RingBroken(Exception):
@@ -77,11 +85,12 @@ class RingWriter(_Ring):
         self._frames[position + 4 : position + 4 + length] = frame
         self._written = written = written + skipped + need
         # Two fences: the frame before the word, and the word before whether the reader sleeps.
-        _give_up()
-        _take_back()
+        give_up, take_back = _fence.give_up, _fence.take_back
+        give_up()
+        take_back()
         self._words[WRITTEN] = written
-        _give_up()
-        _take_back()
+        give_up()
+        take_back()
         return True
 
     def reader_asleep(self) -> bool:

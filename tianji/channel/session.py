@@ -202,6 +202,11 @@ class SessionInlet(Bound, Inlet):
         for route, join in (waiting or {}).items():
             self._joined(route, join)
 
+    def reserve(self, slots: Sequence[SlotRef], *, relayed: bool) -> None:
+        for slot in slots:
+            # As if a predecessor had taken them in: whoever joins is told that they are not its to write.
+            self._held[slot] = (Predecessor(-1 if relayed else slot.arena), None)
+
     def pending(self) -> bool:
         return bool(self._chunks) or super().pending()
 

@@ -16,12 +16,14 @@ from msgspec import Struct
 
 from tianji.launch.crew import Crew
 from tianji.messages import (
+    ACTOR_STEPS,
     PROTOCOL,
     Bound,
     Episodes,
     Failed,
     FromRole,
     Hello,
+    Progress,
     Report,
     Save,
     Saved,
@@ -228,6 +230,9 @@ class Supervisor:
                 self._reported.add(role)
             case Episodes(role=role, actor_steps=steps):
                 self._steps[role] = steps
+            case Progress(role=role, counters=counters) if ACTOR_STEPS in counters:
+                # An episode may be long: its actor's successor goes on from here.
+                self._steps[role] = int(counters[ACTOR_STEPS])
             case Saved(role=role, took_ns=took):
                 self._saving.discard(role)
                 self._save_ns = max(self._save_ns, took)

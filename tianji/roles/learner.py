@@ -6,14 +6,14 @@ copied into a replay that training draws from (DQN); in what may be stale; and i
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from tianji.averaging import Stamp
 from tianji.balance import Balance
-from tianji.messages import LIFE, ChunkHeader, ProtocolError, SlotRef
+from tianji.credits import Credits
+from tianji.messages import LIFE, ChunkHeader, ProtocolError
 from tianji.roles.role import (
     Announce,
     Arrived,
@@ -34,7 +34,7 @@ from tianji.roles.role import (
     WorkDone,
 )
 from tianji.roles.training import Adopt, Adopted, Update, UpdateDone
-from tianji.staleness import SequenceLedger, StalenessLedger
+from tianji.staleness import Lag, SequenceLedger, StalenessLedger, Versions
 
 TOTALS = ("version", "steps", "optimizer_steps", "rounds", "adopted", "steps_elsewhere")
 """What a learner counts, and its successor counts on from."""
@@ -82,7 +82,8 @@ class Learner(Role):
     reuses
         True where chunks go to a replay on arrival; False trains on each chunk once, in its slot.
     budget_steps
-        environment steps of this group; no round is begun that would exceed it.
+        environment steps; no round is begun that would exceed it. Of this group alone, or, where groups do not wait for each
+        other, of all of them: as many as this one knows of. So a fast group does not idle at the end for a slow one.
     snapshot_every_steps
         the policy is handed out at the end of each round that passes a multiple of this, before the first and after
         the last; None never does.
@@ -113,13 +114,14 @@ class Learner(Role):
 
     def __post_init__(self) -> None:
         self.sequences = SequenceLedger(LIFE)
-        self.held: Counter[int] = Counter()
-        """Credit that each arena's actor has, less what it had at first: all slots of its arena."""
-        self.idle: list[SlotRef] = []
-        """Slots that nobody reads and no credit was given for yet, oldest first."""
+        balance = self.balance
+        self.credits = Credits(balance.producers, balance.slots // balance.producers, balance.first_credit)
+        self.versions = Versions(balance.producers)
         self.steps_elsewhere = 0
         self._under_way: Sequence[ChunkHeader] = ()
         """Chunks that the worker reads."""
+        self._look_for_overtaken = False
+        """The learner or the bound has moved since what waits was last looked through."""
         self._save_due = False
         self._training = False
         self._snapshot_due = False
@@ -138,12 +140,14 @@ class Learner(Role):
         return (
             Trigger("adopt", lambda: self._free() and self._mean is not None, self._adopt),
             Trigger("finish", lambda: self._free() and not self.announced and self._exhausted(), self._finish),
-            Trigger("credit", lambda: bool(self.idle) and not self._stopped() and self.balance.may_grant(), self._credit),
+            Trigger("credit", self._may_credit, self._credit),
             Trigger("save", lambda: self._free() and self._save_due, self._save),
             Trigger("snapshot", lambda: self._free() and self._snapshot_due, self._snapshot),
-            Trigger("evict", lambda: not self.working and bool(self._overtaken()), self._evict),
+            Trigger("evict", lambda: not self.working and self._look_for_overtaken, self._evict),
             Trigger("take in", lambda: self._free() and self.reuses and self._may_take_in(), self._take_in),
             Trigger("update", lambda: self._free() and not self.reuses and self._may_update(), self._update),
+            # The last: who gets here free has nothing to train on.
+            Trigger("widen", lambda: self._free() and not self.announced and self._may_widen(), self._widen),
         )
 
     # Conditions
@@ -156,8 +160,13 @@ class Learner(Role):
 
     def _exhausted(self) -> bool:
         """Whether another round would exceed the budget, and all that was taken in has been trained on."""
-        over = self.steps + self._next_samples() > self.budget_steps
+        over = self._spent() + self._next_samples() > self.budget_steps
         return over and (not self.reuses or self.balance.mode == "off" or not self.balance.may_train())
+
+    def _spent(self) -> int:
+        """Environment steps that count towards the budget."""
+        alone = self.membership is None or self.membership.waits
+        return self.steps if alone else self.steps + self.steps_elsewhere
 
     def _next_samples(self) -> int:
         return self.balance.chunk_samples if self.reuses else self.balance.round_samples
@@ -165,37 +174,54 @@ class Learner(Role):
     def _may_take_in(self) -> bool:
         if self.announced:
             return False
-        fits = self.pending and self.steps + self.pending[0].count <= self.budget_steps
+        fits = self.pending and self._spent() + self.pending[0].count <= self.budget_steps
         return bool(fits) or self.balance.may_train()
 
     def _may_update(self) -> bool:
         return not self.announced and len(self.pending) >= self.balance.round_chunks
 
-    def _overtaken(self) -> list[ChunkHeader]:
-        """Chunks that were admitted and would be beyond the bound if they were trained on now."""
-        return [chunk for chunk in self.pending if not self.staleness.within(self.version - chunk.version)]
+    def _may_credit(self) -> bool:
+        return self.credits.idle > 0 and not self._stopped() and self.balance.may_grant()
+
+    def _may_widen(self) -> bool:
+        """Whether an actor waits for credit that waits for a slower actor: this learner lacks samples meanwhile."""
+        return self.credits.someone_waits() and not self.balance.may_grant() and self.balance.may_widen()
+
+    def _lag(self, chunk: ChunkHeader) -> Lag:
+        """How far the learner is ahead of a chunk's policy."""
+        return Lag(self.version - chunk.version, self.rounds - self.versions.rounds(chunk.version))
 
     # Calls
 
     def _evict(self) -> list[Effect]:
-        overtaken = self._overtaken()
-        self.pending = [chunk for chunk in self.pending if chunk not in overtaken]
-        for chunk in overtaken:
+        """Drop chunks that were admitted and would be beyond the bound if they were trained on now."""
+        self._look_for_overtaken = False
+        self._follow_speeds()
+        if self.staleness.bound is None or self.staleness.correct:
+            return []
+        waiting, self.pending = self.pending, []
+        for chunk in waiting:
+            if self.staleness.within(self._lag(chunk).rounds):
+                self.pending.append(chunk)
+                continue
             self.staleness.evict(chunk.count)
-            if not self.reuses:
+            if self.reuses:
+                self.balance.arrive(1)
+            else:
                 self.balance.withdraw(chunk.count)
-        self.idle += [chunk.slot for chunk in overtaken]
+            self.credits.reclaim(chunk.slot)
         return []
 
     def _take_in(self) -> list[Effect]:
         """Replay: all that came goes in, and a round follows if there is one to do."""
         before, taken = self.steps, 0
         for chunk in self.pending:
-            if self.steps + chunk.count > self.budget_steps:
+            if self._spent() + chunk.count > self.budget_steps:
                 break
             self.steps += chunk.count
+            self.balance.arrive(1)
             self.balance.insert(chunk.count)
-            self.staleness.use(self.version, chunk.version)
+            self.staleness.use(self._lag(chunk))
             taken += 1
         chunks, self.pending = self.pending[:taken], self.pending[taken:]
         self._mark_snapshot(before)
@@ -210,7 +236,7 @@ class Learner(Role):
         before = self.steps
         for chunk in chunks:
             self.steps += chunk.count
-            self.staleness.use(self.version, chunk.version)
+            self.staleness.use(self._lag(chunk))
         self._mark_snapshot(before)
         stale = any(chunk.version < self.version for chunk in chunks)
         return self._begin(Update(chunks, before + self.steps_elsewhere, stale=stale))
@@ -226,20 +252,38 @@ class Learner(Role):
     def _credit(self) -> list[Effect]:
         """Give back as many slots as may be, first to the actors that have the least credit."""
         granted = []
-        while self.idle and self.balance.may_grant():
-            slot = min(self.idle, key=lambda slot: self.held[slot.arena])
-            self.idle.remove(slot)
-            self.held[slot.arena] += 1
+        while self.credits.idle and self.balance.may_grant():
             self.balance.grant()
-            granted.append(slot)
+            granted.append(self.credits.grant())
         return [Release(self.port, granted)]
+
+    def _widen(self) -> list[Effect]:
+        self.balance.widen()
+        return []
 
     def _adopt(self) -> list[Effect]:
         assert self._mean is not None
         self.working = True
-        self.steps_elsewhere = sum(s.steps for g, s in enumerate(self._mean) if g != self._group)
         self._mean, self._awaits_mean = None, False
         return [Work(Adopt())]
+
+    def _answered(self, stamps: Sequence[Stamp]) -> list[Effect]:
+        """A mean has come."""
+        self.steps_elsewhere = max(self.steps_elsewhere, sum(s.steps for g, s in enumerate(stamps) if g != self._group))
+        if stamps[self._group].number != self._pushed.number:
+            # It lacks our latest push, and would take back what we learned before that: the next one will have it.
+            return []
+        if any(stamp.number for g, stamp in enumerate(stamps) if g != self._group):
+            self._mean = stamps
+            return []
+        # The mean of our model alone is our model: there is nothing to adopt, and no other policy than before.
+        waited, self._awaits_mean = self._awaits_mean, False
+        return self._adopted(publish=waited)
+
+    def _adopted(self, *, publish: bool) -> list[Effect]:
+        self.adopted += 1
+        self._owed = False
+        return [*self._push_if_due(), *(self._publish() if publish else [])]
 
     def _finish(self) -> list[Effect]:
         self.announced = True
@@ -265,22 +309,19 @@ class Learner(Role):
     def absorb(self, event: Event) -> list[Effect]:
         match event:
             case Begin():
+                self.versions.publish(self.version, self.rounds)
                 return [PublishWeights(self.version), *([] if self.snapshot_every_steps is None else self._snapshot())]
             case Arrived(chunks=chunks):
                 self._arrived(chunks)
             case SaveAsked():
                 self._save_due = True
             case ModelArrived(stamps=stamps):
-                # One that lacks our latest push would take back what we learned before it: the next one will have it.
-                if stamps[self._group].number == self._pushed.number:
-                    self._mean = stamps
+                return self._answered(stamps)
             case WorkDone(result=UpdateDone() as done, took_ns=took_ns):
                 return self._updated(done, took_ns)
             case WorkDone(result=Adopted()):
                 self.version += 1
-                self.adopted += 1
-                self._owed = False
-                return [*self._push_if_due(), *self._publish()]
+                return self._adopted(publish=True)
         return []
 
     @property
@@ -289,7 +330,10 @@ class Learner(Role):
 
     def _publish(self) -> list[Effect]:
         """Unless nobody will sample with these weights any more."""
-        return [] if self._exhausted() else [PublishWeights(self.version)]
+        if self._exhausted():
+            return []
+        self.versions.publish(self.version, self.rounds)
+        return [PublishWeights(self.version)]
 
     def _arrived(self, chunks: Sequence[ChunkHeader]) -> None:
         for chunk in chunks:
@@ -297,32 +341,44 @@ class Learner(Role):
                 raise ProtocolError(f"chunk of producer {chunk.producer} has layout {chunk.layout}, not {self.layout}")
             known = self.sequences.lost, self.sequences.restarted
             lost = self.sequences.see(chunk.producer, chunk.sequence)
-            self.balance.arrive(1)
-            self.balance.produced.see(chunk.took_ns)
-            self.held[chunk.slot.arena] -= 1
-            if lost is not None and self.staleness.admit(self.version, chunk.version, chunk.count):
+            self.balance.speeds.produced(chunk.producer, chunk.took_ns)
+            self.credits.spend(chunk.slot.arena)
+            if lost is not None and self._admit(chunk):
                 self.pending.append(chunk)
                 if not self.reuses:
+                    self.balance.arrive(1)
                     self.balance.insert(chunk.count)
             else:
-                self.idle.append(chunk.slot)
+                self.balance.arrive(1)
+                self.credits.reclaim(chunk.slot)
             if known != (self.sequences.lost, self.sequences.restarted):
                 self._recount(chunk.slot.arena)
 
+    def _admit(self, chunk: ChunkHeader) -> bool:
+        """Whether the bound, which follows the producers' speeds, lets a chunk that arrived pass."""
+        behind = self.rounds - self.versions.use(chunk.producer, chunk.version)
+        self._follow_speeds()
+        return self.staleness.admit(Lag(self.version - chunk.version, behind), chunk.count)
+
+    def _follow_speeds(self) -> None:
+        if self.staleness.measured:
+            self.staleness.narrow(self.balance.lag_rounds())
+
     def _recount(self, arena: int) -> None:
         """Chunks were lost with a process: its slots that are not in our hands are its successor's to write."""
-        ours = sum(c.slot.arena == arena for c in (*self.pending, *self._under_way)) + sum(s.arena == arena for s in self.idle)
-        self.balance.recount(-ours - self.held[arena])
-        self.held[arena] = -ours
+        read = sum(chunk.slot.arena == arena for chunk in (*self.pending, *self._under_way))
+        self.balance.recount(self.credits.recount(arena, read))
 
     def _updated(self, done: UpdateDone, took_ns: int) -> list[Effect]:
-        self.idle += [chunk.slot for chunk in done.chunks]
+        for chunk in done.chunks:
+            self.credits.reclaim(chunk.slot)
         self._under_way = ()
         if self._training:
             self.rounds += 1
             self._rounds_since_push += 1
             self._trained_since_push += self.balance.round_samples
-            self.balance.end_round(done.rows, took_ns, withheld=len(self.idle) - len(done.chunks))
+            self.balance.end_round(done.rows, took_ns)
+            self._look_for_overtaken = True
         if not done.optimizer_steps:
             return []
         self.optimizer_steps += done.optimizer_steps

@@ -133,8 +133,10 @@ class Assembler:
         config, g, port = self.config, spec.group, self.topology.learner_port
         inlet = self._inlet(names.batches(g) if port == "batches" else names.chunks(g))
         store = None if self.store is None else state_path(Path(self.store.folder), g)
-        worker = Trainer(config, self.describe, chunk_views(self.edge.layout, inlet.body), self.clock, store)
+        worker = Trainer(config, self.describe, chunk_views(self.edge.layout, inlet.body), self.clock, store, g)
         role = learner(spec, config, self.edge.layout.id, port, saves=store is not None)
+        # Actors begin with the credit of the first window; all else is the learner's to grant.
+        inlet.reserve(role.credits.waiting(), relayed=port == "batches")
         if store is not None and self.store is not None and self.store.resume:
             resume(role, worker, read_state(store))
             if config.on_policy and config.groups > 1:
@@ -205,14 +207,18 @@ def learner(spec: RoleSpec, config: TrainConfig, layout: int, port: str, *, save
             round_chunks=config.round_chunks,
             chunk_samples=config.chunk_samples,
             reuse=config.reuse,
+            producers=config.actors,
             slots=config.actors * config.chunk_slots,
             batch_chunks=config.gathered_chunks,
-            lag_rounds=None if config.lag_limit is None or config.on_policy else config.lag_limit // config.round_updates,
+            lag_rounds=None if config.on_policy else config.most_lag_rounds,
             free_samples=config.dqn.learning_starts if config.algo == "dqn" else 0,
         ),
-        staleness=StalenessLedger(config.lag_limit, correct=config.beyond_bound == "correct"),
+        staleness=StalenessLedger(
+            config.most_lag_rounds, measured=config.lag_is_measured, correct=config.beyond_bound == "correct"
+        ),
         reuses=config.algo == "dqn",
-        budget_steps=config.stop_steps // config.groups,
+        # Groups that wait for each other do as much each.
+        budget_steps=config.stop_steps // (config.groups if config.on_policy else 1),
         # One learner speaks for all: its steps are those of all groups.
         snapshot_every_steps=config.snapshot_every_steps if spec.group == 0 else None,
         membership=membership,

@@ -5,13 +5,14 @@ Both worlds use it; they differ in what they do between two pumps (wait in a pol
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from tianji.channel.base import COALESCE_NS, Endpoint, Inlet, Outlet, WeightsInlet, WeightsOutlet
-from tianji.messages import Done, Episodes, Progress, Saved, Snapshot, Started
+from tianji.messages import ACTOR_STEPS, Done, Episodes, Progress, Saved, Snapshot, Started
 from tianji.roles.role import (
     Announce,
     Arrived,
@@ -208,6 +209,8 @@ class Host:
         work = None
         for effect in effects:
             if isinstance(effect, Work):
+                if work is not None:
+                    raise RuntimeError(f"{self.role.name} asked for two pieces of work at once: {work} and {effect}")
                 work = effect
             else:
                 self._perform(effect)
@@ -229,7 +232,7 @@ class Host:
         self._done.append(WorkDone(result, self.pace() - paced))
         if isinstance(self.worker, Trainer | Sampler) and now - self._told_ns > PROGRESS_NS:
             self._told_ns = now
-            self.tell(Progress(self.role.name, now, self.role.counters()))
+            self.tell(Progress(self.role.name, now, {**self.role.counters(), **self._steps()}))
 
     def _perform(self, effect: Effect) -> None:
         match effect:
@@ -272,11 +275,23 @@ class Host:
                 self.tell(self.account.report(self.role.name, self._counters(), self.role.histograms()))
 
     def _counters(self) -> dict[str, float]:
-        """The role's own, and what its edges carried to other nodes and from them; each edge is counted at one end."""
-        if self.address is None:
-            return dict(self.role.counters())
-        beyond = (end for end in self.endpoints if end.uri.startswith("tcp://") and _host(end.uri) != self.address)
-        return {**self.role.counters(), "payload_bytes_sent": float(sum(end.payload_bytes for end in beyond))}
+        """The role's own, what its edges dropped, and what they carried to other nodes and from them.
+
+        Each edge's bytes are counted at one end.
+        """
+        found = {**self.role.counters(), **self._steps()}
+        dropped: Counter[str] = Counter()
+        for end in self.endpoints:
+            dropped.update(end.counters)
+        found.update({f"channel_{name}": float(count) for name, count in dropped.items()})
+        if self.address is not None:
+            beyond = (end for end in self.endpoints if end.uri.startswith("tcp://") and _host(end.uri) != self.address)
+            found["payload_bytes_sent"] = float(sum(end.payload_bytes for end in beyond))
+        return found
+
+    def _steps(self) -> dict[str, float]:
+        """Of an actor: its environment steps, those of its predecessors too."""
+        return {ACTOR_STEPS: float(self.worker.steps)} if isinstance(self.worker, Sampler) else {}
 
     def tell_kept(self) -> None:
         """Tell of the episodes that ended: now and then, and before this process sleeps; never before a chunk is on its way."""

@@ -8,6 +8,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from tianji import seeds
 from tianji.algorithms import dqn, networks
 from tianji.algorithms.networks import Vector
 from tianji.atari import is_atari
@@ -16,6 +17,7 @@ from tianji.envs import Ended, EnvDescription, Stacks, together
 from tianji.layout import ChunkLayout
 from tianji.messages import Episode
 from tianji.roles.actor import Rollout, RolloutDone
+from tianji.seeds import Stream
 from tianji.telemetry import Account, Clock
 from tianji.worlds.workers import Body, Views
 
@@ -59,14 +61,14 @@ class Sampler:
         self._blocks = self.network.views(self._flat)
         numbers = range(index * config.envs_per_actor, (index + 1) * config.envs_per_actor)
         past = [life, steps] if life or steps else []
-        seeds = [np.random.SeedSequence([config.seed, number, *past]).generate_state(2) for number in numbers]
-        self._noise = [np.random.default_rng(action_seed) for _, action_seed in seeds]
+        drawn = [seeds.sequence(config.seed, Stream.ENVIRONMENT, number, *past).generate_state(2) for number in numbers]
+        self._noise = [np.random.default_rng(action_seed) for _, action_seed in drawn]
         simulator = config.simulator
         if simulator is not None and config.world == "lockstep":
             # There, time is a count of events, and actors take turns: nobody waits for a simulator.
             simulator = msgspec.structs.replace(simulator, step_seconds=0.0, reset_seconds=0.0)
         self._envs = together(config.env, numbers, config.atari, simulator)
-        self._stacks = Stacks(self._envs.reset([int(env_seed) for env_seed, _ in seeds]), describe.stack)
+        self._stacks = Stacks(self._envs.reset([int(env_seed) for env_seed, _ in drawn]), describe.stack)
         self._whole_games = is_atari(config.env)
 
     def weights(self) -> Vector:

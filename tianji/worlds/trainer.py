@@ -31,12 +31,20 @@ class Trainer:
     ----------
     store
         the file that its state goes to.
+    group
+        whose learner it works for.
     """
 
     def __init__(
-        self, config: TrainConfig, describe: EnvDescription, body: Body, clock: Clock, store: Path | None = None
+        self,
+        config: TrainConfig,
+        describe: EnvDescription,
+        body: Body,
+        clock: Clock,
+        store: Path | None = None,
+        group: int = 0,
     ) -> None:
-        self.algorithm = algorithm.make(config, describe)
+        self.algorithm = algorithm.make(config, describe, group)
         self.account = Account()
         self._body, self._clock, self._store = body, clock, store
         self._keeps_replay = config.checkpoint_replay

@@ -266,6 +266,51 @@ def test_a_middle_that_starts_again_keeps_from_its_producers_what_is_being_read_
     assert relay.counters["malformed"] == start.counters["malformed"] == 0
 
 
+def test_a_producer_begins_without_what_is_reserved_and_gets_it_when_it_is_released(bench):
+    inlet = bench.inlet()
+    kept = [SlotRef(producer, n) for producer in (0, 1) for n in range(1, SLOTS)]
+    inlet.reserve(kept, relayed=False)
+    with pytest.raises(ChannelError, match="not held"):
+        inlet.body(kept[0])
+    first, second = bench.outlet(inlet, 0), bench.outlet(inlet, 1)
+    bench.until(lambda: bench.free[first] and bench.free[second])
+    bench.quiet()
+    assert (bench.free[first], bench.free[second]) == ([SlotRef(0, 0)], [SlotRef(1, 0)])
+    inlet.release([SlotRef(0, 2), SlotRef(1, 1)])
+    bench.until(lambda: len(bench.free[first]) == len(bench.free[second]) == 2)
+    first.send([bench.write(first, s, text(s)) for s in range(2)])
+    bench.until(lambda: len(bench.got[inlet]) == 2)
+    assert [bench.body(inlet, c) for c in bench.got[inlet]] == [text(0), text(1)]
+    # A successor is not given what is reserved, nor what is being read.
+    bench.close(first)
+    again = bench.outlet(inlet, 0)
+    bench.quiet()
+    assert bench.free[again] == []
+    inlet.release([c.slot for c in bench.got.pop(inlet)])
+    bench.until(lambda: sorted(slot.slot for slot in bench.free[again]) == [0, 2])
+
+
+def test_what_is_reserved_behind_a_relay_is_kept_from_its_producers(bench):
+    end = bench.inlet("b")
+    end.reserve([SlotRef(0, n) for n in range(2, SLOTS)], relayed=True)
+    middle = bench.inlet("a")
+    relay = bench.relay(end, middle)
+    start = bench.outlet(middle)
+    bench.until(lambda: bench.free[start])
+    bench.quiet()
+    assert bench.free[start] == [SlotRef(0, 0), SlotRef(0, 1)]
+    end.release([SlotRef(0, SLOTS - 1)])
+    bench.until(lambda: bench.free[relay])
+    middle.release(bench.free.pop(relay))
+    bench.until(lambda: len(bench.free[start]) == 3)
+    start.send([bench.write(start, s, text(s)) for s in range(3)])
+    bench.until(lambda: len(bench.got[middle]) == 3)
+    relay.send(bench.got.pop(middle))
+    bench.until(lambda: len(bench.got[end]) == 3)
+    assert [bench.body(end, chunk) for chunk in bench.got[end]] == [text(s) for s in range(3)]
+    assert relay.counters["malformed"] == start.counters["malformed"] == 0
+
+
 def test_what_a_producer_sent_outlives_it(bench):
     inlet, outlet = bench.pair()
     outlet.send([bench.write(outlet, s, text(s)) for s in range(2)])

@@ -4,6 +4,7 @@ import mmap
 import os
 import select
 import sys
+import threading
 from collections import deque
 
 import pytest
@@ -143,3 +144,28 @@ def test_a_bell_never_blocks_whoever_rings():
     bell.reading_fd = -1
     bell.ring()
     bell.close()
+
+
+def test_threads_of_one_process_may_fence_at_the_same_time():
+    """With one lock for all, one thread took what the other had just given up, and releasing it again was an error."""
+    failed = []
+
+    def fences():
+        try:
+            for _ in range(20_000):
+                fence()
+        except RuntimeError as error:
+            failed.append(error)
+
+    switch = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=fences) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+    finally:
+        sys.setswitchinterval(switch)
+    assert not failed
+    assert not any(thread.is_alive() for thread in threads)

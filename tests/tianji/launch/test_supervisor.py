@@ -10,7 +10,20 @@ import zmq
 from tianji.launch import supervisor
 from tianji.launch.crew import Crew
 from tianji.launch.supervisor import Policy, RoleFailed, Supervisor
-from tianji.messages import PROTOCOL, Failed, Hello, Report, Saved, Start, Stop, decode_to_role, encode
+from tianji.messages import (
+    ACTOR_STEPS,
+    PROTOCOL,
+    Episodes,
+    Failed,
+    Hello,
+    Progress,
+    Report,
+    Saved,
+    Start,
+    Stop,
+    decode_to_role,
+    encode,
+)
 
 LEARNER, ACTOR = "learner g0", "actor g0.a0"
 LIMIT_MS = 20_000
@@ -76,14 +89,15 @@ def play():
     control.bind("inproc://control")
     roles, threads = Roles(context), []
 
-    def serve(script, ends=lambda: "steps", restarts=3):
+    def serve(script, ends=lambda: "steps", restarts=3, respawn=None):
         heard = []
 
         def listener(message):
             heard.append(message)
             return ends() if isinstance(message, Saved) and message.steps else None
 
-        policy = Policy(replaceable=frozenset({ACTOR}), restarts=restarts, savers=frozenset({LEARNER}))
+        savers = frozenset({LEARNER})
+        policy = Policy(respawn=respawn, replaceable=frozenset({ACTOR}), restarts=restarts, savers=savers)
         threads.append(threading.Thread(target=script, args=(roles, crew)))
         threads[0].start()
         try:
@@ -153,3 +167,25 @@ def test_a_run_whose_saves_take_long_has_longer_to_end(play, monkeypatch):
 
     heard = play(stores_long)
     assert {message.role for message in heard if isinstance(message, Report)} == {LEARNER, ACTOR}
+
+
+def test_a_successor_goes_on_from_the_steps_that_its_predecessor_told_of_though_no_episode_ended(play):
+    """Else an actor with long episodes explores again as if it had just begun."""
+    respawned, taking_part = [], []
+
+    def dies(roles, crew):
+        taking_part.append(roles)
+        roles.begin()
+        roles.tell(Episodes(ACTOR, 1_000, 1, []))
+        roles.tell(Progress(ACTOR, 2, {"samples_produced": 9_000.0, ACTOR_STEPS: 10_000.0}))
+        crew.say(ACTOR, "status -9", True)
+        roles.hears(LEARNER, Stop)
+        roles.tell(report(LEARNER))
+
+    def respawn(*arguments):
+        respawned.append(arguments)
+        # This ends the run.
+        taking_part[0].tell(Saved(LEARNER, 100, 1, 1))
+
+    play(dies, respawn=respawn)
+    assert [(name, lives, steps) for name, lives, steps, _ in respawned] == [(ACTOR, 1, 10_000)]

@@ -3,13 +3,15 @@
 import time
 
 import numpy as np
+import pytest
 
 from tianji.channel.base import EdgeSpec
 from tianji.channel.registry import Network
 from tianji.channel.waiter import Waiter
 from tianji.layout import opaque_layout
-from tianji.messages import SlotRef
+from tianji.messages import Report, SlotRef
 from tianji.roles.actor import Actor, Rollout, RolloutDone
+from tianji.roles.role import Role, Work
 from tianji.telemetry import Account
 from tianji.worlds.host import Host
 
@@ -95,3 +97,39 @@ def test_weights_that_came_and_were_not_read_when_the_role_ends_are_counted(tmp_
         assert host.worker.flat.tolist() == [0] * 3, "read after all: the test shows nothing"
         assert told[-1].counters["payload_bytes_sent"] == 2 * 3 * 4
         host.close()
+
+
+class Twice(Role):
+    """Asks for two pieces of work at once."""
+
+    def table(self):
+        return ()
+
+    def absorb(self, event):
+        return [Work(1), Work(2)]
+
+    def waiting_for(self):
+        return "samples"
+
+
+def test_a_second_piece_of_work_is_an_error_and_not_dropped():
+    worker = Instant()
+    host = Host(Twice("busy"), worker, lambda message: None, time.monotonic_ns, time.monotonic_ns)
+    with pytest.raises(RuntimeError, match="busy asked for two pieces of work at once"):
+        host.begin()
+    assert worker.asked == []
+
+
+def test_what_its_edges_dropped_stands_in_a_role_s_report(tmp_path):
+    told = []
+    with Network() as network:
+        inlet = network.inlet(f"shm://{tmp_path}/c", SPEC)
+        publisher = network.weights_outlet(f"shm://{tmp_path}/w", 3)
+        host = an_actors(network, inlet, publisher, told)
+        host.begin()
+        host.outlets["chunks"].counters["malformed"] += 2
+        host.weights_in.counters["malformed"] += 1
+        host.stop("steps")
+        host.close()
+    (report,) = (message for message in told if isinstance(message, Report))
+    assert report.counters["channel_malformed"] == 3

@@ -57,7 +57,7 @@ def sample(env_id, index, envs_per_actor, fragments=2, steps=32):
 
 def test_chunks_hold_what_happened(short_env):
     views, done, episodes, network = sample(short_env, 0, 3)
-    env_seeds = [int(np.random.SeedSequence([5, e]).generate_state(2)[0]) for e in range(3)]
+    env_seeds = [int(np.random.SeedSequence(5, spawn_key=(0, e)).generate_state(2)[0]) for e in range(3)]
     lengths = []
     for e, seed in enumerate(env_seeds):
         env = gym.make(short_env)

@@ -10,8 +10,8 @@ import pytest
 
 from tianji.config import DQNConfig, NetworkConfig
 from tianji.envs import describe
-from tianji.launch.supervisor import RoleFailed
-from tianji.messages import Episode, Episodes, Report, Snapshot, Started
+from tianji.launch.supervisor import Restarted, RoleFailed
+from tianji.messages import ACTOR_STEPS, Episode, Episodes, Progress, Report, Saved, Snapshot, Started
 from tianji.settings import ConfigError
 from tianji.training import Watch, train
 from tianji.worlds import lockstep
@@ -192,3 +192,39 @@ def test_steps_at_the_mean_are_those_when_the_episode_ended(small):
     watch(Episodes("actor g0.a0", 700, 10, [Episode(9, 1.0, 9, 300 + i) for i in range(99)]))
     assert watch(Episodes("actor g0.a1", 600, 20, [Episode(19, 1.0, 9, 450), Episode(20, 1.0, 9, 500)])) == "return"
     assert watch.result().reached_steps == 700 + 450
+
+
+def test_episodes_that_are_played_again_count_once(small):
+    """When a learner dies all roles begin again where they were stored: what came after that is played again."""
+
+    def played(number, value):
+        return Episodes("actor g0.a0", number, number, [Episode(number, value, 9, number)] * 3)
+
+    watch = Watch(small(), CARTPOLE, None)
+    watch(played(100, 1.0))
+    watch(Saved("learner g0", 512, 1, 200))
+    for _ in range(2):
+        watch(played(300, 5.0))
+        assert (watch.episodes, list(watch.returns)) == (6, [1.0] * 3 + [5.0] * 3)
+        assert watch.actor_steps == {"actor g0.a0": 300}
+        watch(Restarted("", "learner g0 ended", 0.25, 400))
+        assert (watch.episodes, list(watch.returns)) == (3, [1.0] * 3)
+        assert watch.actor_steps == {"actor g0.a0": 100}
+    # An actor's successor plays on: nothing is taken back.
+    watch(Restarted("actor g0.a0", "it ended", 0.25, 500))
+    assert watch.episodes == 3
+
+
+def test_an_actor_tells_of_its_steps_while_no_episode_ends(small):
+    """Its successor goes on from there: epsilon follows them."""
+    steps = []
+
+    def look(message):
+        if isinstance(message, Progress) and message.role.startswith("actor"):
+            steps.append(message.counters[ACTOR_STEPS])
+            if len(steps) == 3:
+                raise KeyboardInterrupt
+
+    train(small(stop_steps=10_000_000), look)
+    assert steps == sorted(steps)
+    assert steps[0] > 0
