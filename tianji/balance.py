@@ -214,8 +214,10 @@ class Balance:
     def lag_rounds(self) -> int | None:
         """Rounds by which a chunk may be behind as speeds are: see `Speeds.lag_rounds`; None before all are known."""
         rounds = self.speeds.lag_rounds()
-        # A chunk ages by one more round for each that is trained on before its turn comes.
-        return None if rounds is None else rounds + max(0, self.backlog - 1) // self.round_samples
+        # A chunk ages by one more round for each that is trained on before its turn comes. What lies here beyond the window is
+        # no reason for a wider bound: only where no credit is withheld can there be so much.
+        queued = min(self.backlog, self.window * self.chunk_samples)
+        return None if rounds is None else rounds + max(0, queued - 1) // self.round_samples
 
     def counters(self) -> dict[str, float]:
         """Totals, in the suite's metric names."""

@@ -249,3 +249,5 @@ def test_the_bound_follows_the_slowest_and_what_lies_before_it():
     assert b.lag_rounds() == 4, "they are the round that comes next"
     b.insert(10)
     assert b.lag_rounds() == 5
+    b.insert(10_000)
+    assert b.lag_rounds() == 4 + (b.window * 10 - 1) // 20, "what is beyond the window widens no bound"
