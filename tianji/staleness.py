@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,12 +42,18 @@ class Versions:
         """Version of each producer's latest chunk: its next ones are of none before."""
         self._tidy_at = 1024
 
-    def publish(self, version: int, rounds: int) -> None:
-        """A version was published, after so many rounds."""
+    def publish(self, version: int, rounds: int, waiting: Iterable[int] = ()) -> None:
+        """A version was published, after so many rounds.
+
+        Parameters
+        ----------
+        waiting
+            versions of chunks that arrived and will be asked for again.
+        """
         self._versions.append(version)
         self._rounds.append(rounds)
         if len(self._versions) >= self._tidy_at:
-            oldest = min(self._used.values()) if len(self._used) == self._producers else 0
+            oldest = min((*self._used.values(), *waiting)) if len(self._used) == self._producers else 0
             if (first := bisect_right(self._versions, oldest) - 1) > 0:
                 del self._versions[:first], self._rounds[:first]
             self._tidy_at = max(1024, 2 * len(self._versions))

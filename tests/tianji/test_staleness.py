@@ -80,6 +80,16 @@ def test_what_no_actor_can_use_any_more_is_forgotten_and_what_a_slow_one_may_use
         versions.rounds(3)
 
 
+def test_a_chunk_that_waits_is_not_forgotten_though_its_producer_has_gone_on():
+    versions = Versions(1)
+    versions.publish(0, 0)
+    versions.use(0, 0)
+    for version in range(1, 5000):
+        versions.publish(version, version, waiting=(5,) if version >= 5 else ())
+        versions.use(0, version)
+    assert versions.rounds(5) == 5
+
+
 def test_gaps_are_losses_and_repeats_are_duplicates():
     ledger = SequenceLedger(1000)
     for producer, sequence in [(0, 0), (1, 0), (0, 1), (0, 4), (0, 4), (1, 1)]:

@@ -332,7 +332,7 @@ class Learner(Role):
         """Unless nobody will sample with these weights any more."""
         if self._exhausted():
             return []
-        self.versions.publish(self.version, self.rounds)
+        self.versions.publish(self.version, self.rounds, (chunk.version for chunk in self.pending))
         return [PublishWeights(self.version)]
 
     def _arrived(self, chunks: Sequence[ChunkHeader]) -> None:
