@@ -23,24 +23,27 @@ CALM_ROUNDS = 32
 class Balance:
     """The production-consumption rule of one learner and its actors.
 
-    Let B be the *backlog* (samples inserted and not yet paid for by training), O the samples *outstanding* (chunks that
-    actors hold credit for, and chunks on their way into a replay), R the samples of one round, m those of one chunk.
+    ==========  =====================================================================================
+    B           backlog: samples inserted and not yet paid for by training
+    O           outstanding: chunks that actors hold credit for, or that are on their way into a replay
+    R, m        samples of one round, and of one chunk
+    W           the window
+    ==========  =====================================================================================
 
     - Consumption: a round may begin while B >= R. It takes R from the backlog.
-    - Production: credit for one more chunk may be given while B + O + m <= W, the window.
+    - Production: credit for one more chunk may be given while B + O + m <= W.
 
-    Credit thus never takes B + O beyond W. With P samples inserted (without those that only fill a replay), of each of
-    which a round makes `reuse` rows to train on, C = reuse * (P - B) rows have been trained on: C / P never exceeds its
+    Credit thus never takes B + O beyond W. Let P be the samples inserted, without those that only fill a replay. A round
+    trains on `reuse` rows for each of its samples. Then C = reuse * (P - B) rows have been trained on: C / P never exceeds its
     target, and approaches it as 1 / P.
 
     The window is a bandwidth-delay product, between two limits, and a margin:
 
         W / m = min(max(n * t_produce / t_round, n + b - 1), 2 a + n + b - 2) + margin
 
-    The lower limit is a round and what a buffer can hold back. The upper one is what is under way when nobody idles: of each
-    of `a` producers one chunk in the making and one on its way, n - 1 at the learner, b - 1 at the buffer. The margin grows
-    whenever the learner waits for samples while an actor waits for credit. So nobody ever waits for a slower actor: see
-    `may_widen`.
+    The lower limit is a round and what a buffer can hold back. The upper limit is what is under way when no actor idles: two
+    chunks of each (one in the making, one on its way), n - 1 at the learner, b - 1 at the buffer. The margin grows
+    when the learner waits for samples while an actor waits for credit (`may_widen`). So nobody waits for a slower actor.
 
     Parameters
     ----------
