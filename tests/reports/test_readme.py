@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from commands import refusal
 
-from reports import readme
+from reports import dataset, readme
 from reports.__main__ import main
 from suites.cli import run
 
@@ -40,7 +40,7 @@ def test_only_what_is_between_the_marks_changes(written):
     assert text.startswith(f"before\n\n{readme.BEGIN}\n")
     assert text.endswith(f"{readme.END}\n\nafter\n")
     assert "old" not in text
-    assert "| cartpole-ppo-zoo | RLlib | 10.1x |" in text
+    assert "| cartpole-ppo-zoo | strict | RLlib | 10.1x |" in text
     assert "docs/report/ratios.png" in text
     assert "it would take eight real nodes" in text, "claims without data are there too"
     assert sorted(path.name for path in (written / "docs" / "report").iterdir()) == [
@@ -105,3 +105,39 @@ def test_the_projects_readme_shows_what_stands_in_its_report():
     assert len(claims) > 8
     for one in claims:
         assert f"| {one['says']} | {one['claimed']} | {one['verdict']} |" in shown
+
+
+def test_relaxed_stands_beside_strict_where_it_was_measured(tmp_path):
+    """The recorded synchronous runs, under the name of the relaxed system: the same times, so the same ratios."""
+    reference = ROOT / "results" / "reference" / "convergence"
+    for path in reference.glob("cartpole-ppo-zoo.*"):
+        label = path.name.rpartition(".")[2]
+        if label in ("tianji", "sync", "sb3"):
+            shutil.copytree(path, tmp_path / path.name)
+        if label == "sync":
+            as_relaxed = shutil.copytree(path, tmp_path / path.name.replace("sync", "tianji-relaxed"))
+            manifest = json.loads((as_relaxed / "bundle.json").read_text())
+            manifest |= {"system": "tianji-relaxed", "system_title": "TianJi, relaxed", "position": 9}
+            (as_relaxed / "bundle.json").write_text(json.dumps(manifest))
+    data = dataset.load([tmp_path])
+    rows = {row[1:3]: row[3:] for row in readme.ratios(data)}
+    assert set(rows) == {
+        ("strict", "TianJi, relaxed"),
+        ("strict", "synchronous (same code)"),
+        ("strict", "Stable-Baselines3"),
+        ("relaxed", "synchronous (same code)"),
+        ("relaxed", "Stable-Baselines3"),
+    }
+    assert rows["strict", "TianJi, relaxed"] == rows["strict", "synchronous (same code)"]
+    assert rows["relaxed", "synchronous (same code)"][0].startswith("1.00x")
+    own = data.find("cartpole-ppo-zoo", "sync", "time_to_threshold_ratio", "evaluated", "sb3")
+    assert rows["relaxed", "Stable-Baselines3"][0].startswith(f"{own['value']:.3g}"[:3])
+
+
+def test_what_relaxing_buys_is_told_of_every_workload_of_its_suite():
+    data = dataset.load([ROOT / "results" / "reference" / "staleness"])
+    told = readme.relaxed(data)
+    assert [line[0] for line in told] == ["cartpole-ppo-waiting", "cartpole-ppo-zoo"]
+    readme_text = (ROOT / "README.md").read_text()
+    for line in told:
+        assert " | ".join(line) in readme_text

@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tianji.averaging import Stamp
 from tianji.balance import Balance
 from tianji.credits import Credits
 from tianji.messages import LIFE, ChunkHeader, ProtocolError
+from tianji.roles.fusion import Fusion, Membership
 from tianji.roles.role import (
     Announce,
     Arrived,
@@ -22,7 +22,6 @@ from tianji.roles.role import (
     Event,
     ModelArrived,
     PublishWeights,
-    PushModel,
     Release,
     Role,
     SaveAsked,
@@ -36,33 +35,9 @@ from tianji.roles.role import (
 from tianji.roles.training import Adopt, Adopted, Update, UpdateDone
 from tianji.staleness import Lag, SequenceLedger, StalenessLedger, Versions
 
-TOTALS = ("version", "steps", "optimizer_steps", "rounds", "adopted", "steps_elsewhere")
-"""What a learner counts, and its successor counts on from."""
-
-
-ROOT = "root"
-"""The port on which models go to the Root, and means come from there."""
-
-
-@dataclass(frozen=True)
-class Membership:
-    """A learner's place among groups that a Root averages.
-
-    Parameters
-    ----------
-    group, groups
-        its number, and how many there are.
-    every_rounds
-        rounds of updates between two pushes; off policy at least so many, for a push waits until the mean that answers the one
-        before has been adopted.
-    waits
-        True waits for the mean before it publishes weights (on-policy); False trains on and adopts the mean when it comes.
-    """
-
-    group: int
-    groups: int
-    every_rounds: int
-    waits: bool
+TOTALS = ("version", "steps", "optimizer_steps", "rounds")
+FUSION_TOTALS = ("adopted", "steps_elsewhere")
+"""What a learner and its exchange with the Root count, and their successors count on from."""
 
 
 @dataclass
@@ -117,7 +92,7 @@ class Learner(Role):
         balance = self.balance
         self.credits = Credits(balance.producers, balance.slots // balance.producers, balance.first_credit)
         self.versions = Versions(balance.producers)
-        self.steps_elsewhere = 0
+        self.fusion = Fusion(self.membership)
         self._under_way: Sequence[ChunkHeader] = ()
         """Chunks that the worker reads."""
         self._look_for_overtaken = False
@@ -125,20 +100,11 @@ class Learner(Role):
         self._save_due = False
         self._training = False
         self._snapshot_due = False
-        self._pushed = Stamp()
-        self._trained_since_push = 0
-        self._rounds_since_push = 0
-        self._owed = False
-        """Whether no mean has come yet that has our latest push in it."""
-        self._mean: Sequence[Stamp] | None = None
-        """A mean that lies in the inbox, to be adopted."""
-        self._awaits_mean = False
-        self.adopted = 0
         super().__post_init__()
 
     def table(self) -> tuple[Trigger, ...]:
         return (
-            Trigger("adopt", lambda: self._free() and self._mean is not None, self._adopt),
+            Trigger("adopt", lambda: self._free() and self.fusion.mean_is_here, self._adopt),
             Trigger("finish", lambda: self._free() and not self.announced and self._exhausted(), self._finish),
             Trigger("credit", self._may_credit, self._credit),
             Trigger("save", lambda: self._free() and self._save_due, self._save),
@@ -156,7 +122,8 @@ class Learner(Role):
         return self.stopping is not None or self.announced
 
     def _free(self) -> bool:
-        return not self.working and self.stopping is None and (not self._awaits_mean or self._mean is not None)
+        barrier = self.fusion.awaits_mean and not self.fusion.mean_is_here
+        return not self.working and self.stopping is None and not barrier
 
     def _exhausted(self) -> bool:
         """Whether another round would exceed the budget, and all that was taken in has been trained on."""
@@ -165,8 +132,7 @@ class Learner(Role):
 
     def _spent(self) -> int:
         """Environment steps that count towards the budget."""
-        alone = self.membership is None or self.membership.waits
-        return self.steps if alone else self.steps + self.steps_elsewhere
+        return self.steps + self.fusion.steps_elsewhere if self.fusion.shares_budget else self.steps
 
     def _next_samples(self) -> int:
         return self.balance.chunk_samples if self.reuses else self.balance.round_samples
@@ -225,7 +191,7 @@ class Learner(Role):
             taken += 1
         chunks, self.pending = self.pending[:taken], self.pending[taken:]
         self._mark_snapshot(before)
-        return self._begin(Update(chunks, before + self.steps_elsewhere, train=self.balance.may_train()))
+        return self._begin(Update(chunks, before + self.fusion.steps_elsewhere, train=self.balance.may_train()))
 
     def _update(self) -> list[Effect]:
         """Once each: a round of the chunks that came first."""
@@ -239,7 +205,7 @@ class Learner(Role):
             self.staleness.use(self._lag(chunk))
         self._mark_snapshot(before)
         stale = any(chunk.version < self.version for chunk in chunks)
-        return self._begin(Update(chunks, before + self.steps_elsewhere, stale=stale))
+        return self._begin(Update(chunks, before + self.fusion.steps_elsewhere, stale=stale))
 
     def _begin(self, update: Update) -> list[Effect]:
         self.working = True
@@ -262,28 +228,14 @@ class Learner(Role):
         return []
 
     def _adopt(self) -> list[Effect]:
-        assert self._mean is not None
         self.working = True
-        self._mean, self._awaits_mean = None, False
+        self.fusion.adopt()
         return [Work(Adopt())]
 
-    def _answered(self, stamps: Sequence[Stamp]) -> list[Effect]:
-        """A mean has come."""
-        self.steps_elsewhere = max(self.steps_elsewhere, sum(s.steps for g, s in enumerate(stamps) if g != self._group))
-        if stamps[self._group].number != self._pushed.number:
-            # It lacks our latest push, and would take back what we learned before that: the next one will have it.
-            return []
-        if any(stamp.number for g, stamp in enumerate(stamps) if g != self._group):
-            self._mean = stamps
-            return []
-        # The mean of our model alone is our model: there is nothing to adopt, and no other policy than before.
-        waited, self._awaits_mean = self._awaits_mean, False
-        return self._adopted(publish=waited)
-
-    def _adopted(self, *, publish: bool) -> list[Effect]:
-        self.adopted += 1
-        self._owed = False
-        return [*self._push_if_due(), *(self._publish() if publish else [])]
+    def _answered(self, *, publish: bool) -> list[Effect]:
+        """The Root's answer to our latest push is in the weights."""
+        self.fusion.answered()
+        return [*self.fusion.push(self.steps), *(self._publish() if publish else [])]
 
     def _finish(self) -> list[Effect]:
         self.announced = True
@@ -297,11 +249,14 @@ class Learner(Role):
     def _snapshot(self) -> list[Effect]:
         self._snapshot_due = False
         self.snapshot_version = self.version
-        return [TakeSnapshot(self.version, self.steps + self.steps_elsewhere)]
+        return [TakeSnapshot(self.version, self.steps + self.fusion.steps_elsewhere)]
 
     def _mark_snapshot(self, before: int) -> None:
         every = self.snapshot_every_steps
-        if every is not None and (before + self.steps_elsewhere) // every != (self.steps + self.steps_elsewhere) // every:
+        if (
+            every is not None
+            and (before + self.fusion.steps_elsewhere) // every != (self.steps + self.fusion.steps_elsewhere) // every
+        ):
             self._snapshot_due = True
 
     # Events
@@ -316,17 +271,16 @@ class Learner(Role):
             case SaveAsked():
                 self._save_due = True
             case ModelArrived(stamps=stamps):
-                return self._answered(stamps)
+                waited = self.fusion.awaits_mean
+                if self.fusion.arrived(stamps):
+                    self.fusion.adopt()
+                    return self._answered(publish=waited)
             case WorkDone(result=UpdateDone() as done, took_ns=took_ns):
                 return self._updated(done, took_ns)
             case WorkDone(result=Adopted()):
                 self.version += 1
-                return self._adopted(publish=True)
+                return self._answered(publish=True)
         return []
-
-    @property
-    def _group(self) -> int:
-        return 0 if self.membership is None else self.membership.group
 
     def _publish(self) -> list[Effect]:
         """Unless nobody will sample with these weights any more."""
@@ -375,28 +329,16 @@ class Learner(Role):
         self._under_way = ()
         if self._training:
             self.rounds += 1
-            self._rounds_since_push += 1
-            self._trained_since_push += self.balance.round_samples
+            self.fusion.round_ended(self.balance.round_samples)
             self.balance.end_round(done.rows, took_ns)
             self._look_for_overtaken = True
         if not done.optimizer_steps:
             return []
         self.optimizer_steps += done.optimizer_steps
         self.version += done.optimizer_steps
-        effects = self._push_if_due()
+        effects = self.fusion.push(self.steps)
         # Whoever waits comes first: actors get their weights before anything else is done.
-        return effects if self._awaits_mean else [*effects, *self._publish()]
-
-    def _push_if_due(self) -> list[Effect]:
-        """Have the model averaged: not before the last push was answered, or answers would always come too late."""
-        m = self.membership
-        if m is None or self._owed or self._rounds_since_push < m.every_rounds:
-            return []
-        self._pushed = Stamp(self._pushed.number + 1, self._trained_since_push, self.steps)
-        self._trained_since_push = self._rounds_since_push = 0
-        self._owed, self._awaits_mean, self._mean = True, m.waits, None
-        stamps = [self._pushed if g == m.group else Stamp() for g in range(m.groups)]
-        return [PushModel(self._pushed.number, stamps, [ROOT])]
+        return effects if self.fusion.awaits_mean else [*effects, *self._publish()]
 
     def closing(self) -> list[Effect]:
         # However it ended: the last policy is handed out, and what is needed to go on is stored.
@@ -409,6 +351,7 @@ class Learner(Role):
         """What a successor counts on from, as JSON can hold it."""
         return {
             **{name: getattr(self, name) for name in TOTALS},
+            **{name: getattr(self.fusion, name) for name in FUSION_TOTALS},
             "balance": self.balance.state(),
             "staleness": self.staleness.state(),
         }
@@ -417,6 +360,8 @@ class Learner(Role):
         """Go on where another one was, before anything else happens; chunks that it had not trained on are lost."""
         for name in TOTALS:
             setattr(self, name, state[name])
+        for name in FUSION_TOTALS:
+            setattr(self.fusion, name, state[name])
         # Without a replay, what was taken in and not yet trained on was in slots, and is gone.
         self.balance.restore(state["balance"], kept=replay_kept and self.reuses)
         self.staleness.restore(state["staleness"])
@@ -426,7 +371,7 @@ class Learner(Role):
     def waiting_for(self) -> Waiting:
         if self.announced:
             return "stop"
-        return "barrier" if self._awaits_mean else "samples"
+        return "barrier" if self.fusion.awaits_mean else "samples"
 
     def histograms(self) -> Mapping[str, Mapping[int, int]]:
         return self.staleness.histograms()
@@ -439,7 +384,7 @@ class Learner(Role):
             "chunks_lost": float(self.sequences.lost),
             "chunks_duplicated": float(self.sequences.duplicated),
             "producers_restarted": float(self.sequences.restarted),
-            "means_adopted": float(self.adopted),
+            "means_adopted": float(self.fusion.adopted),
             **self.staleness.counters(),
             **self.balance.counters(),
         }

@@ -20,7 +20,8 @@ from tianji.envs import EnvDescription
 from tianji.messages import LIFE
 from tianji.roles.actor import Actor
 from tianji.roles.buffer import Buffer
-from tianji.roles.learner import ROOT, Learner, Membership
+from tianji.roles.fusion import ROOT, Membership
+from tianji.roles.learner import Learner
 from tianji.roles.root import Root
 from tianji.run_folder import read_state, read_values, state_path
 from tianji.staleness import StalenessLedger

@@ -5,7 +5,8 @@ import pytest
 from tianji.averaging import Stamp
 from tianji.balance import Balance
 from tianji.messages import ChunkHeader, ProtocolError, SlotRef
-from tianji.roles.learner import Learner, Membership
+from tianji.roles.fusion import Membership
+from tianji.roles.learner import Learner
 from tianji.roles.role import (
     Announce,
     Arrived,
@@ -279,7 +280,7 @@ def test_a_group_pushes_its_model_goes_on_and_adopts_the_mean_that_has_it():
     effects = role.handle(done([chunk(0, 2)], 2))
     assert Work(Adopt()) in effects
     assert not [e for e in effects if isinstance(e, PushModel)]
-    assert role.steps_elsewhere == 24
+    assert role.fusion.steps_elsewhere == 24
     # Then the rounds since are pushed together.
     assert role.handle(WorkDone(Adopted())) == [
         PushModel(2, [Stamp(), Stamp(2, 16, 24)], ["root"]),
@@ -314,7 +315,7 @@ def test_the_mean_of_one_group_alone_changes_nothing_and_takes_no_time():
     role.handle(Arrived("batches", [chunk(0, k) for k in range(2)]))
     role.handle(done([chunk(0, 0)], 2))
     assert role.handle(ModelArrived("root", [Stamp(1, 8, 8), Stamp()])) == [], "it works on"
-    assert (role.version, role.adopted) == (2, 1)
+    assert (role.version, role.fusion.adopted) == (2, 1)
     assert PushModel(2, [Stamp(2, 8, 16), Stamp()], ["root"]) in role.handle(done([chunk(0, 1)], 2))
 
 
