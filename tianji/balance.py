@@ -37,13 +37,15 @@ class Balance:
     trains on `reuse` rows for each of its samples. Then C = reuse * (P - B) rows have been trained on: C / P never exceeds its
     target, and approaches it as 1 / P.
 
-    The window is a bandwidth-delay product, between two limits, and a margin:
+    The window is a bandwidth-delay product, at least a round and what a buffer can hold back, and a margin:
 
-        W / m = min(max(n * t_produce / t_round, n + b - 1), 2 a + n + b - 2) + margin
+        W / m = max(n * t_produce / t_round, n + b - 1) + margin
 
-    The lower limit is a round and what a buffer can hold back. The upper limit is what is under way when no actor idles: two
-    chunks of each (one in the making, one on its way), n - 1 at the learner, b - 1 at the buffer. The margin grows
-    when the learner waits for samples while an actor waits for credit (`may_widen`). So nobody waits for a slower actor.
+    It is at most the slots that there are, and n times the rounds by which a chunk may be behind; but never less than what is
+    under way when no actor idles, 2 a + n + b - 2: two chunks of each (one in the making, one on its way), n - 1 at the
+    learner, b - 1 at the buffer. That is also the first window, before anything is measured. The margin grows when the
+    learner waits for samples while credit is withheld: at once for an actor that has none, and by a chunk a round where
+    it waits round after round (`widen`). So nobody waits for a slower actor.
 
     Parameters
     ----------
@@ -100,11 +102,12 @@ class Balance:
         self.outstanding = producers * self.first_credit
         """In chunks."""
         self.starved = 0
-        """Rounds whose samples the learner waited for while an actor waited for credit."""
+        """Rounds whose samples the learner waited for while credit was withheld."""
         self.backlog_max = 0
         self.lost = 0
         """Samples inserted before the replay that held them was lost."""
-        self._starving = False
+        self._starving = self._starved_before = False
+        """Whether the round that comes next, and the one before it, had to wait while credit was withheld."""
         self._calm = 0
 
     @property
@@ -164,8 +167,9 @@ class Balance:
     def begin_round(self) -> None:
         """A round begins: it takes its samples from the backlog."""
         self.backlog = max(0, self.backlog - self.round_samples) if self.mode == "off" else self.backlog - self.round_samples
-        if self._starving:
-            self._starving, self._calm = False, 0
+        self._starved_before, self._starving = self._starving, False
+        if self._starved_before:
+            self._calm = 0
             self.starved += 1
             return
         self._calm += 1
@@ -196,13 +200,27 @@ class Balance:
         m = self.chunk_samples
         return self.backlog + (self.outstanding + 1) * m <= self.window * m
 
-    def may_widen(self) -> bool:
-        """Whether the window can grow, for a learner that waits for samples while an actor waits for credit."""
-        return self.mode == "two-sided" and self.window < self._most
+    def may_widen(self, *, idle_actor: bool) -> bool:
+        """Whether `widen` is of use, for a learner that waits for samples.
 
-    def widen(self) -> None:
-        """Let one more chunk be under way; the round that comes next has starved."""
-        self.margin += 1
+        Parameters
+        ----------
+        idle_actor
+            whether an actor has no credit at all.
+        """
+        # At the start everybody waits for the first chunks.
+        known = self._starving or self.speeds.round_ns is None
+        if self.mode != "two-sided" or (known and not idle_actor):
+            return False
+        return self.window < self._most and not self.may_grant()
+
+    def widen(self, *, idle_actor: bool) -> None:
+        """The learner waits for samples while credit is withheld: let more chunks be under way.
+
+        By one at once for an actor that has no credit. Others may have theirs in hand or on its way, which cannot be told
+        apart: for them the window grows where the round before had to wait as well.
+        """
+        self.margin += idle_actor or self._starved_before
         self._starving = True
 
     @property
@@ -211,7 +229,7 @@ class Balance:
         produce, train = self.speeds.chunk_ns, self.speeds.round_ns
         base = self._busy
         if produce is not None and train:
-            base = min(max(math.ceil(self.round_chunks * produce / train), self._least), self._busy)
+            base = max(math.ceil(self.round_chunks * produce / train), self._least)
         return min(base + self.margin, self._most)
 
     def lag_rounds(self) -> int | None:

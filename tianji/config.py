@@ -230,6 +230,8 @@ NETWORKS_OF = {
 
 MOST_LAG_ROUNDS = 16
 """Rounds of updates that a chunk's policy may be behind the learner's at most, where measured speeds set the bound."""
+LEAST_LAG_ROUNDS = {"impala": 8}
+"""That a measured bound is at least: a round of IMPALA is one optimizer step, and short beside what delivery takes."""
 
 
 class TrainConfig(Settings):

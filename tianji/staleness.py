@@ -90,13 +90,16 @@ class StalenessLedger:
         largest lag and age, in rounds, that any chunk may have; 0 is strict on-policy training, None admits everything.
     measured
         whether the bound in force follows from measured speeds (`narrow`), below `most`.
+    least
+        that a measured bound is.
     correct
         True admits what is beyond the bound, for its learner to correct.
     """
 
-    def __init__(self, most: int | None, *, measured: bool = False, correct: bool = False) -> None:
+    def __init__(self, most: int | None, *, measured: bool = False, least: int = 0, correct: bool = False) -> None:
         self.most = most
         self.measured = measured
+        self.least = least
         self.bound = most
         """In force, in rounds: at most `most`."""
         self.correct = correct
@@ -111,7 +114,7 @@ class StalenessLedger:
 
     def narrow(self, rounds: int | None) -> None:
         """Put a bound in force that is narrower than the largest one; None: the largest."""
-        self.bound = self.most if rounds is None or self.most is None else min(self.most, rounds)
+        self.bound = self.most if rounds is None or self.most is None else min(self.most, max(self.least, rounds))
 
     def admit(self, lag: Lag, samples: int) -> bool:
         """Record a chunk's arrival and say whether it may be trained on.

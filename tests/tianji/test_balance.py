@@ -23,10 +23,12 @@ class System:
         self.rounds, self.inserted = 0, 0
         self.widest = balance.window
 
+    def lacks_samples(self):
+        return not self.busy and not self.balance.may_train()
+
     def waits(self):
         """Whether the learner has nothing to do while an actor that has a slot here has no credit."""
-        free = not self.busy and not self.balance.may_train()
-        return free and any(self.actors[a] == 0 for a in self.idle)
+        return self.lacks_samples() and any(self.actors[a] == 0 for a in self.idle)
 
     def moves(self):
         b = self.balance
@@ -36,7 +38,7 @@ class System:
             "grant": bool(self.idle) and b.may_grant(),
             "begin": not self.busy and b.may_train(),
             "end": self.busy,
-            "widen": self.waits() and not b.may_grant() and b.may_widen(),
+            "widen": self.lacks_samples() and bool(self.idle) and b.may_widen(idle_actor=self.waits()),
         }
         return [name for name, can in possible.items() if can]
 
@@ -66,7 +68,7 @@ class System:
             if self.holds_slots:
                 self.training, self.here = self.here[: b.round_chunks], self.here[b.round_chunks :]
         elif name == "widen":
-            b.widen()
+            b.widen(idle_actor=self.waits())
         else:
             self.busy, self.rounds = False, self.rounds + 1
             self.idle += self.training
@@ -150,14 +152,16 @@ def balance(mode="two-sided", rounds=2, producers=20, slots=40, **more):
     return Balance(mode, round_chunks=rounds, chunk_samples=10, reuse=3, producers=producers, slots=slots, **more)
 
 
-@pytest.mark.parametrize(("produce", "train", "chunks"), [(1, 100, 2), (100, 100, 2), (100, 50, 4), (100, 30, 7), (1000, 1, 9)])
+@pytest.mark.parametrize(
+    ("produce", "train", "chunks"), [(1, 100, 2), (100, 100, 2), (100, 50, 4), (100, 30, 7), (1000, 1, 40)]
+)
 def test_the_window_is_the_bandwidth_delay_product(produce, train, chunks):
     b = balance(producers=4)
     assert b.window == 9, "before anything is measured nobody idles: two chunks of each actor, and a round less one"
     for _ in range(400):
         b.speeds.produced(0, produce)
         b.speeds.trained(train)
-    # n * t_produce / t_round, rounded up, at least a round, at most what is under way when nobody idles.
+    # n * t_produce / t_round, rounded up, at least a round, at most the slots.
     assert b.window == chunks
 
 
@@ -174,16 +178,39 @@ def test_starving_widens_the_window_at_once_and_calm_narrows_it_again():
     for _ in range(30):
         b.speeds.produced(0, 1)
         b.speeds.trained(100)
+    b.outstanding = b.window
     for _ in range(3):
-        assert b.may_widen()
-        b.widen()
+        assert b.may_widen(idle_actor=True)
+        b.widen(idle_actor=True)
+        b.grant()
     assert (b.window, b.margin) == (5, 3)
+    assert not b.may_widen(idle_actor=False), "it is known that this round waits"
     b.insert(20 * (2 * CALM_ROUNDS + 1))
     b.begin_round()
     assert b.starved == 1, "one round had to wait, however far the window grew for it"
     for _ in range(2 * CALM_ROUNDS):
         b.begin_round()
     assert (b.margin, b.starved) == (1, 1)
+
+
+def test_a_learner_that_waits_round_after_round_gets_a_wider_window_and_one_that_waits_once_does_not():
+    """Every actor has credit, in hand or on its way."""
+    b = balance(producers=4)
+    for _ in range(30):
+        b.speeds.produced(0, 1)
+        b.speeds.trained(100)
+    margins = []
+    for waits in (True, False, True, True, True, False):
+        b.outstanding = b.window
+        if waits:
+            assert b.may_widen(idle_actor=False)
+            b.widen(idle_actor=False)
+            assert not b.may_widen(idle_actor=False)
+        b.insert(20)
+        b.begin_round()
+        margins.append(b.margin)
+    assert margins == [0, 0, 0, 1, 2, 2]
+    assert b.starved == 4
 
 
 def test_a_slow_round_narrows_the_window_only_until_somebody_waits():
@@ -193,12 +220,14 @@ def test_a_slow_round_narrows_the_window_only_until_somebody_waits():
     for _ in range(50):
         b.speeds.produced(0, 100)
         b.speeds.trained(10)
-    assert b.window == 23
+    assert b.window == 64
     b.speeds.trained(100_000)
     assert b.window == 8
+    b.outstanding = 8
     for _ in range(15):
-        assert b.may_widen()
-        b.widen()
+        assert b.may_widen(idle_actor=True)
+        b.widen(idle_actor=True)
+        b.grant()
     assert b.window == 23
 
 
@@ -224,15 +253,17 @@ def test_off_lets_the_learner_train_without_samples_and_one_sided_does_not():
         assert b.may_train() == free
         b.backlog = 10**6
         assert b.may_grant()
-        assert not b.may_widen()
+        assert not b.may_widen(idle_actor=True)
 
 
 def test_the_window_ends_at_the_bound_but_never_keeps_an_actor_from_its_chunk():
     """W/n rounds of others before it make a chunk that much older; what is under way when nobody idles is always allowed."""
     for lag, most in ((5, 10), (1, 7), (None, 42)):
         b = balance(producers=3, slots=42, lag_rounds=lag)
-        while b.may_widen():
-            b.widen()
+        b.outstanding = b.window
+        while b.may_widen(idle_actor=True):
+            b.widen(idle_actor=True)
+            b.grant()
         assert b.window == most, lag
 
 

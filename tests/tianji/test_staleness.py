@@ -36,6 +36,9 @@ def test_a_bound_in_force_is_never_above_the_largest():
     for wanted, found in ((None, 4), (2, 2), (9, 4)):
         ledger.narrow(wanted)
         assert ledger.bound == found == ledger.counters()["lag_bound_rounds"]
+    never_below = StalenessLedger(16, measured=True, least=8)
+    never_below.narrow(3)
+    assert never_below.bound == 8
     free = StalenessLedger(None)
     free.narrow(3)
     assert free.bound is None

@@ -150,8 +150,8 @@ class Learner(Role):
         return self.credits.idle > 0 and not self._stopped() and self.balance.may_grant()
 
     def _may_widen(self) -> bool:
-        """Whether an actor waits for credit that waits for a slower actor: this learner lacks samples meanwhile."""
-        return self.credits.someone_waits() and not self.balance.may_grant() and self.balance.may_widen()
+        """Whether credit is withheld although this learner lacks samples."""
+        return self.credits.idle > 0 and self.balance.may_widen(idle_actor=self.credits.someone_waits())
 
     def _lag(self, chunk: ChunkHeader) -> Lag:
         """How far the learner is ahead of a chunk's policy."""
@@ -224,7 +224,7 @@ class Learner(Role):
         return [Release(self.port, granted)]
 
     def _widen(self) -> list[Effect]:
-        self.balance.widen()
+        self.balance.widen(idle_actor=self.credits.someone_waits())
         return []
 
     def _adopt(self) -> list[Effect]:

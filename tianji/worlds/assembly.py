@@ -15,7 +15,7 @@ from tianji.algorithms.state import State
 from tianji.balance import Balance
 from tianji.channel.base import Inlet, WeightsOutlet
 from tianji.channel.registry import Network
-from tianji.config import TrainConfig
+from tianji.config import LEAST_LAG_ROUNDS, TrainConfig
 from tianji.envs import EnvDescription
 from tianji.messages import LIFE
 from tianji.roles.actor import Actor
@@ -215,7 +215,10 @@ def learner(spec: RoleSpec, config: TrainConfig, layout: int, port: str, *, save
             free_samples=config.dqn.learning_starts if config.algo == "dqn" else 0,
         ),
         staleness=StalenessLedger(
-            config.most_lag_rounds, measured=config.lag_is_measured, correct=config.beyond_bound == "correct"
+            config.most_lag_rounds,
+            measured=config.lag_is_measured,
+            least=LEAST_LAG_ROUNDS.get(config.algo, 0),
+            correct=config.beyond_bound == "correct",
         ),
         reuses=config.algo == "dqn",
         # Groups that wait for each other do as much each.

@@ -82,7 +82,9 @@ def test_a_root_above_one_group_changes_nothing_that_is_learned(small):
         assert alone[1] == with_root[1]
         assert alone[2]["learner g0"].histograms == with_root[2]["learner g0"].histograms
         learner = with_root[2]["learner g0"].counters
-        assert learner["means_adopted"] == with_root[2]["root"].counters["means_published"] > 5
+        # The answer to the last push may come when the learner has ended.
+        assert 0 <= with_root[2]["root"].counters["means_published"] - learner["means_adopted"] <= 1
+        assert learner["means_adopted"] > 5
         assert learner["optimizer_steps"] == alone[2]["learner g0"].counters["optimizer_steps"]
 
 
