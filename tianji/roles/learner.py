@@ -291,11 +291,14 @@ class Learner(Role):
 
     def _arrived(self, chunks: Sequence[ChunkHeader]) -> None:
         for chunk in chunks:
+            self.balance.speeds.produced(chunk.producer, chunk.took_ns)
+        # Before they are held to it: how long they took is a part of what the bound follows.
+        self._follow_speeds()
+        for chunk in chunks:
             if chunk.layout != self.layout:
                 raise ProtocolError(f"chunk of producer {chunk.producer} has layout {chunk.layout}, not {self.layout}")
             known = self.sequences.lost, self.sequences.restarted
             lost = self.sequences.see(chunk.producer, chunk.sequence)
-            self.balance.speeds.produced(chunk.producer, chunk.took_ns)
             self.credits.spend(chunk.slot.arena)
             if lost is not None and self._admit(chunk):
                 self.pending.append(chunk)
@@ -311,7 +314,6 @@ class Learner(Role):
     def _admit(self, chunk: ChunkHeader) -> bool:
         """Whether the bound, which follows the producers' speeds, lets a chunk that arrived pass."""
         behind = self.rounds - self.versions.use(chunk.producer, chunk.version)
-        self._follow_speeds()
         return self.staleness.admit(Lag(self.version - chunk.version, behind), chunk.count)
 
     def _follow_speeds(self) -> None:
