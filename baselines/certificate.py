@@ -61,7 +61,7 @@ class Frozen:
 
 def freeze(workload: Workload, seed: int = 7) -> Frozen:
     """The frozen data of a workload; the same in every process."""
-    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0xCE27,)))
+    rng = np.random.default_rng(np.random.SeedSequence([seed, 0xCE27]))
     description = workload.describe()
     network = networks.build(workload.network, description.features, description.actions)
     weights, target_weights = (

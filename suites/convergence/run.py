@@ -39,12 +39,13 @@ class Convergence(Suite):
 
     def plan(self, request: Request) -> tuple[Plan, list[str]]:
         profile = self.profiles[request.profile]
-        names = request.systems or profile.systems
+        names = request.systems or (*profile.systems, *profile.on_policy)
         for name in names:
             if reason := systems.get(name).available():
                 raise ConfigError(f"system {name} cannot run here: {reason}; install it, or leave it out with --systems")
         workloads = [catalogue.load(name) for name in request.workloads or profile.workloads]
-        able, skipped = _able(workloads, names, asked=request.systems is not None)
+        only_on_policy = () if request.systems else profile.on_policy
+        able, skipped = _able(workloads, names, only_on_policy, asked=request.systems is not None)
         cells = [
             cell
             for block in range(request.blocks or profile.blocks)
@@ -103,8 +104,17 @@ class Convergence(Suite):
         )
 
 
-def _able(workloads: Sequence[Workload], names: Sequence[str], *, asked: bool) -> tuple[dict[str, list[str]], list[str]]:
+def _able(
+    workloads: Sequence[Workload], names: Sequence[str], only_on_policy: Sequence[str], *, asked: bool
+) -> tuple[dict[str, list[str]], list[str]]:
     """Which systems train on each workload, and what is left out because it cannot.
+
+    Parameters
+    ----------
+    only_on_policy
+        those of `names` that are not meant for other workloads.
+    asked
+        whether a user named the systems.
 
     Raises
     ------
@@ -116,7 +126,8 @@ def _able(workloads: Sequence[Workload], names: Sequence[str], *, asked: bool) -
     skipped = []
     for workload in workloads:
         workload.describe()
-        reasons = {name: systems.get(name).unable(workload) for name in names}
+        meant = [name for name in names if workload.algo == "ppo" or name not in only_on_policy]
+        reasons = {name: systems.get(name).unable(workload) for name in meant}
         able[workload.id] = [name for name, reason in reasons.items() if reason is None]
         lines = [f"system {name} cannot train on {workload.id}: {reason}" for name, reason in reasons.items() if reason]
         if lines and (asked or not able[workload.id]):

@@ -29,7 +29,7 @@ def snapshots(tmp_path):
     for i in range(SNAPSHOTS):
         network = networks.build(catalogue.load("cartpole-ppo-zoo").network, 4, 2)
         file = f"{i}.safetensors"
-        save_policy(tmp_path / file, Policy(network, 40 * network.initialise(27 + i)))
+        save_policy(tmp_path / file, Policy(network, 40 * network.initialise(40 + i)))
         found.append(Snapshot(ns=i, steps=100 * i, version=i, file=file))
     return found
 

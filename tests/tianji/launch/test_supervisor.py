@@ -181,6 +181,8 @@ def test_a_successor_goes_on_from_the_steps_that_its_predecessor_told_of_though_
         crew.say(ACTOR, "status -9", True)
         roles.hears(LEARNER, Stop)
         roles.tell(report(LEARNER))
+        # The successor's.
+        roles.tell(report(ACTOR))
 
     def respawn(*arguments):
         respawned.append(arguments)
