@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tianji.channel.arena import PAGE, map_file
-from tianji.channel.ring import fence
+from tianji.channel.ring import own_fence
 
 
 class WeightBoard:
@@ -16,7 +16,7 @@ class WeightBoard:
     the stamps around the vector still carry the version it wanted; only a writer that published two more versions while
     it copied can have spoilt it, and then it copies the newest. So no reader keeps a torn vector.
 
-    Order between processes is by `fence`: the writer's between each of its stores (stamp, vector, stamp, name), the reader's
+    Order between processes is by `own_fence`: the writer's between each of its stores (stamp, vector, stamp, name), the reader's
     between its loads (name, stamp, vector, stamp). A reader that sees the second stamp of a version has a vector of that
     version or a later one; where it is later, the first stamp has changed by the time it looks again.
 
@@ -37,6 +37,7 @@ class WeightBoard:
         vectors = np.frombuffer(view, "<f4", self.PLACES * parameters, offset=PAGE)
         self._vectors = vectors.reshape(self.PLACES, parameters)
         self._vectors.flags.writeable = writable
+        self._fence = own_fence()
 
     @classmethod
     def size_bytes(cls, parameters: int) -> int:
@@ -46,6 +47,7 @@ class WeightBoard:
     def write(self, version: int, weights: NDArray[np.float32]) -> None:
         """Publish; versions start at 0 (stored as version + 1, so that fresh memory means none)."""
         stamp, place = version + 1, (self._latest[0] + 1) % self.PLACES
+        fence = self._fence
         self._before[place] = stamp
         fence()
         self._vectors[place] = weights
@@ -56,6 +58,7 @@ class WeightBoard:
 
     def read(self, out: NDArray[np.float32]) -> int | None:
         """Copy the latest vector into `out` and return its version; None when nothing was published yet."""
+        fence = self._fence
         while True:
             latest = self._latest[0]
             if not latest:

@@ -10,7 +10,7 @@ machine tears. What needs care is order, because arm64 may reorder plain loads a
 - sleeping: the reader stores `asleep`, fence, loads `written` once more; the writer stores `written`, fence, loads
   `asleep`. Of two such sequences at least one sees the other's store (Dekker), so nobody sleeps over a frame.
 
-`fence` gives up a lock of this thread and takes it back. Giving up is a store-release, taking is a load-acquire of the
+A fence (`own_fence`) gives up a lock and takes it back. Giving up is a store-release, taking is a load-acquire of the
 same word, and an acquire that follows a release in program order is ordered after it on arm64 (RCsc); so all that stands
 before the fence is ordered before all that stands after it. On x86-64 both are locked instructions, each a full fence.
 """
@@ -20,30 +20,31 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
+from collections.abc import Callable
 
 
-class _Fence(threading.local):
-    """A lock of each thread's own, which it holds: two threads may fence at the same time."""
+def own_fence() -> Callable[[], None]:
+    """A fence for one thread: it orders all loads and stores before a call before all that follow it.
 
-    def __init__(self) -> None:
-        lock = threading.Lock()
-        lock.acquire()
-        self.give_up, self.take_back = lock.release, lock.acquire
+    Whoever uses it has a lock of its own, so that two threads of a process may fence at the same time. An end of an edge is
+    used by one thread at a time, and has one.
+    """
+    lock = threading.Lock()
+    lock.acquire()
+    give_up, take_back = lock.release, lock.acquire
 
+    def fence() -> None:
+        give_up()
+        take_back()
 
-_fence = _Fence()
+    return fence
+
 
 WRITTEN, READ, ASLEEP = 0, 8, 16
 """Words of the head, on cache lines of their own."""
 HEAD_BYTES = 192
 WRAP = 0xFFFFFFFF
 """Stands where a length would, when the next frame begins at the start again."""
-
-
-def fence() -> None:
-    """Order all loads and stores of this thread before this call before all that follow it."""
-    _fence.give_up()
-    _fence.take_back()
 
 
 class RingBroken(Exception):
@@ -61,6 +62,7 @@ class _Ring:
         self._frames = memory[HEAD_BYTES:]
         self._lengths = self._frames.cast("I")
         self._size = len(self._frames)
+        self._fence = own_fence()
 
 
 class RingWriter(_Ring):
@@ -85,12 +87,10 @@ class RingWriter(_Ring):
         self._frames[position + 4 : position + 4 + length] = frame
         self._written = written = written + skipped + need
         # Two fences: the frame before the word, and the word before whether the reader sleeps.
-        give_up, take_back = _fence.give_up, _fence.take_back
-        give_up()
-        take_back()
+        fence = self._fence
+        fence()
         self._words[WRITTEN] = written
-        give_up()
-        take_back()
+        fence()
         return True
 
     def reader_asleep(self) -> bool:
@@ -130,7 +130,7 @@ class RingReader(_Ring):
         frame = bytes(self._frames[position + 4 : end])
         if read == self._known:
             # Room is given back when all that was known is read: a fence for many frames.
-            fence()
+            self._fence()
             self._words[READ] = read
         return frame
 
@@ -142,7 +142,7 @@ class RingReader(_Ring):
         if not 0 < known - self._read <= self._size:
             raise RingBroken(f"{known - self._read} bytes in a ring of {self._size}")
         self._known = known
-        fence()
+        self._fence()
         return True
 
     def empty(self) -> bool:

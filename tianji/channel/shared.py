@@ -16,7 +16,7 @@ import zmq
 
 from tianji.channel.arena import Arena, anonymous_file, map_file, open_file_of, open_of
 from tianji.channel.base import COALESCE_CHUNKS, ChannelError, EdgeSpec, Inlet, log
-from tianji.channel.ring import Bell, RingBroken, RingReader, RingWriter, fence, ring, ring_bytes
+from tianji.channel.ring import Bell, RingBroken, RingReader, RingWriter, own_fence, ring, ring_bytes
 from tianji.channel.security import Security
 from tianji.channel.session import Peer, SessionInlet, SessionOutlet
 from tianji.messages import (
@@ -65,7 +65,7 @@ class SharedOutlet(SessionOutlet):
         if upstream is not None and not isinstance(upstream, SessionInlet):
             raise ChannelError(f"{uri}: can only pass on what lies in shared memory")
         super().__init__(context, uri, spec, member, security, upstream)
-        self._bell = Bell()
+        self._bell, self._fence = Bell(), own_fence()
         self._watch.register(self._bell.reading_fd, select.EPOLLIN)
         if upstream is None:
             fd = anonymous_file(f"arena-{member}", Arena.size_bytes(spec.slots, spec.slot_bytes))
@@ -84,7 +84,7 @@ class SharedOutlet(SessionOutlet):
         self.flush()
         if self._open:
             self._credits_ring.sleep()
-            fence()
+            self._fence()
         return self.pending()
 
     def disarm(self) -> None:
@@ -262,7 +262,7 @@ class SharedInlet(SessionInlet):
     """Consuming end."""
 
     def __init__(self, context: zmq.Context[Any], uri: str, spec: EdgeSpec, security: Security) -> None:
-        self._bell = Bell()
+        self._bell, self._fence = Bell(), own_fence()
         self._peers: dict[int, SharedPeer] = {}
         """By their members' numbers."""
         self._processes: dict[int, SharedPeer] = {}
@@ -281,7 +281,7 @@ class SharedInlet(SessionInlet):
         self.flush()
         for peer in self._peers.values():
             peer.headers.sleep()
-        fence()
+        self._fence()
         return self.pending()
 
     def disarm(self) -> None:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tianji.channel.ring import HEAD_BYTES, WRITTEN, Bell, RingBroken, RingReader, RingWriter, fence, ring_bytes
+from tianji.channel.ring import HEAD_BYTES, WRITTEN, Bell, RingBroken, RingReader, RingWriter, own_fence, ring_bytes
 
 CAPACITY = 256
 
@@ -73,6 +73,8 @@ def test_between_processes_every_frame_comes_and_every_sleeper_is_woken():
     rounds, memory = 5000, memoryview(mmap.mmap(-1, 2 * ring_bytes(CAPACITY)))
     there, back = memory[: ring_bytes(CAPACITY)], memory[ring_bytes(CAPACITY) :]
     ours, theirs = Bell(), Bell()
+
+    fence = own_fence()
 
     def wait(reader, bell, poller):
         reader.sleep()
@@ -151,6 +153,7 @@ def test_threads_of_one_process_may_fence_at_the_same_time():
     failed = []
 
     def fences():
+        fence = own_fence()
         try:
             for _ in range(20_000):
                 fence()
