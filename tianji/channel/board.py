@@ -16,7 +16,7 @@ class WeightBoard:
     the stamps around the vector still carry the version it wanted; only a writer that published two more versions while
     it copied can have spoilt it, and then it copies the newest. So no reader keeps a torn vector.
 
-    Order between processes is by `own_fence`: the writer's between each of its stores (stamp, vector, stamp, name), the reader's
+    Order between processes is by fences: the writer's between each of its stores (stamp, vector, stamp, name), the reader's
     between its loads (name, stamp, vector, stamp). A reader that sees the second stamp of a version has a vector of that
     version or a later one; where it is later, the first stamp has changed by the time it looks again.
 
