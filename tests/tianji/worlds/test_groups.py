@@ -126,8 +126,11 @@ def test_two_groups_and_a_root_as_processes(small, algo):
     )
     assert set(reports) == expected
     assert result.outcome == "steps"
-    # Strict groups do as much each; others share, and each may have begun a last round when the budget was reached.
-    assert config.stop_steps <= result.steps <= config.stop_steps + (algo == "dqn") * 8 * config.round_steps
+    if algo == "ppo":
+        assert result.steps == config.stop_steps
+    else:
+        # They share the budget: no more is left of it than a round, and what was done while models travelled comes on top.
+        assert config.stop_steps - config.round_steps < result.steps < 2 * config.stop_steps
     for g in range(2):
         assert reports[f"learner g{g}"].counters["means_adopted"] > 0
         assert reports[f"learner g{g}"].counters["chunks_lost"] == 0
