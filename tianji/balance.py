@@ -41,11 +41,12 @@ class Balance:
 
         W / m = max(n * t_produce / t_round, n + b - 1) + margin
 
-    It is at most the slots that there are, and n times the rounds by which a chunk may be behind; but never less than what is
-    under way when no actor idles, 2 a + n + b - 2: two chunks of each (one in the making, one on its way), n - 1 at the
-    learner, b - 1 at the buffer. That is also the first window, before anything is measured. The margin grows when the
-    learner waits for samples while credit is withheld: at once for an actor that has none, and by a chunk a round where
-    it waits round after round (`widen`). So nobody waits for a slower actor.
+    It is at most the slots that there are, and n times the rounds by which a chunk may be behind. But it may always hold what
+    is under way when no actor idles, 2 a + n + b - 2: two chunks of each (one in the making, one on its way), n - 1 at the
+    learner, b - 1 at the buffer. That is also the first window, before anything is measured.
+
+    The margin grows when the learner waits for samples while credit is withheld (`widen`). It grows at once for an actor that
+    has no credit, and by a chunk a round where the learner waits round after round. So nobody waits for a slower actor.
 
     Parameters
     ----------
