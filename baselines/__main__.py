@@ -12,8 +12,8 @@ import msgspec
 from baselines import certificate, system
 from baselines.certificate import Finding
 from baselines.workload import Workload
-from tianji.cli import DONE, FAILED, OneLineParser, run
-from tianji.settings import ConfigError, convert, read_toml
+from programs.cli import DONE, FAILED, ConfigError, OneLineParser, run
+from tianji.settings import convert, read_toml
 
 WORKLOADS = Path(__file__).parents[1] / "suites" / "workloads"
 """Where the project keeps workload files: data, which any package may read."""

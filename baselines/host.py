@@ -16,8 +16,8 @@ import msgspec
 
 from baselines import system
 from baselines.recorder import FileRecorder
-from tianji.cli import DONE, FAILED, INTERRUPTED
-from tianji.launch.process import serve_a_runner
+from programs.cli import DONE, FAILED, INTERRUPTED
+from programs.process import serve_a_runner
 
 
 def main(directory: Path, parent: int, started: int | None = None) -> int:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from importlib.metadata import entry_points
 from typing import Generic, TypeVar
 
-from tianji.settings import ConfigError
+from programs.cli import ConfigError
 
 T = TypeVar("T")
 

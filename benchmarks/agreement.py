@@ -18,7 +18,7 @@ import pandas as pd
 
 from reports import dataset
 from reports.dataset import REFERENCE
-from suites.summary import AGAIN
+from suites.statistics.summary import AGAIN
 
 KEYS = ("workload", "explorers", "size_bytes", "system", "baseline")
 

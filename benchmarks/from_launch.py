@@ -25,8 +25,9 @@ import msgspec
 
 from baselines.system import Task
 from baselines.tianji import TianJi
-from suites import catalogue, environment
-from suites.cli import DONE, FAILED, OneLineParser, run
+from programs.cli import DONE, FAILED, OneLineParser, run
+from suites.records import machine
+from suites.session import catalogue
 
 WORKLOADS = ("cartpole-dqn-released", "cartpole-ppo-released")
 LIMIT_S = 300.0
@@ -82,7 +83,7 @@ def main(arguments: list[str]) -> int:
         each = ", ".join(f"{s:.1f}" for s in sorted(seconds))
         print(f"{workload}: median {statistics.median(seconds):.1f} s of {len(runs)} ({each})", flush=True)
     if options.json is not None:
-        manifest = environment.manifest()
+        manifest = machine.manifest()
         options.json.write_text(json.dumps({"machine": manifest, "runs": told}, indent=1) + "\n")
     return DONE if all(r["reached_s"] is not None for r in told) else FAILED
 

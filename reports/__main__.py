@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from suites.bundle import BundleError
-from suites.cli import DONE, FAILED, ConfigError, OneLineParser, run
+from programs.cli import DONE, FAILED, ConfigError, OneLineParser, run
+from suites.records.bundle import BundleError
 
 MARK = "summary.json"
 PAPER_MARK = "all.tex"
@@ -179,8 +179,8 @@ def compare(options: Namespace) -> int:
 
     from reports import terminal
     from reports.regression import outcome, recorded
-    from suites import comparison
-    from suites.gate import Rule
+    from suites.statistics import comparison
+    from suites.statistics.gate import Rule
 
     for kind in ("json", "junit", "markdown"):
         file: Path | None = getattr(options, kind)

@@ -23,7 +23,7 @@ from msgspec import Struct
 
 from reports.dataset import Dataset
 from reports.tables import number, with_interval
-from suites import environment
+from suites.records import machine
 
 LEDGER = Path(__file__).parent / "claims.toml"
 SCHEMA = "tianji-bench/claims/1"
@@ -214,7 +214,7 @@ def machine_of(data: Dataset, row: dict[str, Any]) -> tuple[int, str]:
     runs = (b.manifest for b in data.bundles if (b.manifest.suite, b.manifest.workload) == (row["suite"], row["workload"]))
     measured_on = next(runs).environment
     where = f"{row['nodes']} emulated nodes on " if row["testbed"] == "netns" and (row["nodes"] or 1) > 1 else ""
-    return int(measured_on["cpu_usable"]), f"{where}{environment.machine(measured_on)}"
+    return int(measured_on["cpu_usable"]), f"{where}{machine.name(measured_on)}"
 
 
 def table(judged: Sequence[Judged]) -> pd.DataFrame:

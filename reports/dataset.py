@@ -12,14 +12,14 @@ from typing import Any
 import msgspec
 import pandas as pd
 
-from suites import bundle, environment
-from suites.bundle import Bundle
 from suites.convergence import analysis
+from suites.records import bundle, machine
+from suites.records.bundle import Bundle
 from suites.scaling import analysis as scaling
-from suites.scaling import comparison
+from suites.scaling import ratios
 from suites.scaling.analysis import COPIES, Setting
 from suites.staleness import analysis as staleness
-from suites.summary import AGAIN, label_of
+from suites.statistics.summary import AGAIN, label_of
 from suites.transmission import analysis as transmission
 
 SCHEMA = "tianji-bench/summary/1"
@@ -72,7 +72,7 @@ class Dataset:
     @property
     def machines(self) -> str:
         """What to call the machines of all runs."""
-        return "; ".join(sorted({environment.machine(b.manifest.environment) for b in self.bundles}))
+        return "; ".join(sorted({machine.name(b.manifest.environment) for b in self.bundles}))
 
     def find(
         self,
@@ -111,7 +111,7 @@ def load(roots: list[Path]) -> Dataset:
 
     Raises
     ------
-    suites.bundle.BundleError
+    suites.records.bundle.BundleError
         for a folder without bundles, for the first bundle that breaks the schema, and for a workload that was measured on
         several machines.
     """
@@ -125,8 +125,8 @@ def load(roots: list[Path]) -> Dataset:
     try:
         runs = [analysis.understand(b) for b in training]
         balanced_runs = [analysis.understand(b) for b in balanced]
-        laws = comparison.fit_laws(scaled_runs)
-        scaled_rows = comparison.summarise(scaled_runs, pairs_of_node_systems, laws)
+        laws = ratios.fit_laws(scaled_runs)
+        scaled_rows = ratios.summarise(scaled_runs, pairs_of_node_systems, laws)
     except (ValueError, KeyError) as error:
         raise bundle.BundleError(str(error)) from error
     labels = {run.label for run in runs}
@@ -144,8 +144,8 @@ def load(roots: list[Path]) -> Dataset:
         "scaling-nodes": scaling.node_points(scaled_runs),
         "scaling-checks": scaling.check_points(run.bundle for run in scaled_runs),
         "scaling-crossings": scaling.crossing_points(scaled_runs),
-        "scaling-laws": comparison.law_points(laws),
-        "scaling-curves": comparison.curves(scaled_rows, laws),
+        "scaling-laws": ratios.law_points(laws),
+        "scaling-curves": ratios.curves(scaled_rows, laws),
     }
     traffic = _descriptions(bundles, "transmission")
     ceilings = {workload: description["ceiling"] for workload, description in traffic.items()}
@@ -183,7 +183,7 @@ def _one_machine_each(bundles: Iterable[Bundle]) -> None:
     for b in bundles:
         m = b.manifest
         first = known.setdefault((m.suite, m.workload), b)
-        ours, theirs = environment.machine(first.manifest.environment), environment.machine(m.environment)
+        ours, theirs = machine.name(first.manifest.environment), machine.name(m.environment)
         if ours != theirs:
             raise bundle.BundleError(
                 f"{m.suite} {m.workload} was measured on {ours} ({first.path.name}) and on {theirs} ({b.path.name}): "

@@ -21,8 +21,8 @@ from msgspec import Struct
 from reports.dataset import REFERENCE, Dataset
 from reports.looks import look
 from reports.tables import number, with_interval
-from suites import environment
-from suites.bundle import Bundle, BundleError
+from suites.records import machine
+from suites.records.bundle import Bundle, BundleError
 
 SCHEMA = "tianji-bench/history/1"
 FILE = "history.jsonl"
@@ -93,7 +93,7 @@ def accept(data: Dataset, folder: Path) -> Entry:
         if again := set(entry.sessions).intersection(sessions):
             raise BundleError(f"session {sorted(again)[0]} is in the history already, since {entry.accepted}")
     commits = {m.environment["git_commit"] for m in manifests}
-    machines = {environment.machine(m.environment) for m in manifests}
+    machines = {machine.name(m.environment) for m in manifests}
     if len(commits) > 1 or len(machines) > 1:
         raise BundleError(f"a run of the history is of one commit and one machine, not of {len(commits)} and {len(machines)}")
     if any(m.environment["git_dirty"] for m in manifests):
@@ -145,7 +145,7 @@ def chosen(data: Dataset) -> Iterator[Value]:
 
 def _series(b: Bundle) -> str:
     """What values must have in common to be drawn as one line."""
-    kept = [environment.machine(b.manifest.environment), b.manifest.configuration["workload"]]
+    kept = [machine.name(b.manifest.environment), b.manifest.configuration["workload"]]
     return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()[:DIGITS]
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from suites.scaling.analysis import COPIES
-from suites.summary import AGAIN
+from suites.statistics.summary import AGAIN
 
 STYLE = Path(__file__).parent / "style.mplstyle"
 

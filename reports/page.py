@@ -21,9 +21,9 @@ from reports.scaling import text as scaling
 from reports.scaling.deviations import ALL, deviations
 from reports.scaling.lookup import Scaled, settings
 from reports.transmission import text as transmission
-from suites.bundle import Bundle
-from suites.statistics import MINIMUM_FOR_INTERVAL
-from suites.summary import AGAIN, label_of
+from suites.records.bundle import Bundle
+from suites.statistics.intervals import MINIMUM_FOR_INTERVAL
+from suites.statistics.summary import AGAIN, label_of
 
 HISTORY = "history-runs"
 """The name of its figure and table."""

@@ -13,7 +13,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
-from suites import forks
+from suites.session import forks
 
 KINDS = ("svg", "pdf", "png")
 METADATA = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}

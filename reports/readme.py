@@ -19,8 +19,8 @@ from reports.dataset import REFERENCE, RELAXED, Dataset
 from reports.scaling.lookup import PEER, Scaled, settings
 from reports.scaling.text import title
 from reports.tables import pipe_table, with_interval
-from suites.crossings import KINDS
-from suites.summary import AGAIN
+from suites.statistics.crossings import KINDS
+from suites.statistics.summary import AGAIN
 
 BEGIN = "<!-- results: made by `nox -s readme` from results/reference; not by hand -->"
 END = "<!-- end of results -->"

@@ -16,7 +16,7 @@ from reports import bounds
 from reports.dataset import REFERENCE, RELAXED, Dataset
 from reports.looks import BLUE, VERMILION
 from reports.tables import inverse, number, with_interval
-from suites.summary import AGAIN
+from suites.statistics.summary import AGAIN
 
 SUITE = "staleness"
 TICKS = (0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)

@@ -11,15 +11,16 @@ from typing import Any
 
 import msgspec
 
-from suites import bundle, environment, runner
-from suites.cli import DONE, FAILED, ConfigError, OneLineParser
-from suites.cli import run as run_command
+from programs.cli import DONE, FAILED, ConfigError, OneLineParser
+from programs.cli import run as run_command
 from suites.convergence.run import Convergence
-from suites.gate import Rule
-from suites.plan import Plan
+from suites.records import bundle, machine
 from suites.scaling.run import Scaling
+from suites.session import runner
+from suites.session.plan import Plan
+from suites.session.suite import Request, Suite
 from suites.staleness.run import Staleness
-from suites.suite import Request, Suite
+from suites.statistics.gate import Rule
 from suites.transmission.run import Transmission
 
 SUITES: dict[str, Suite] = {suite.name: suite for suite in (Convergence(), Scaling(), Staleness(), Transmission())}
@@ -182,7 +183,7 @@ def doctor(options: Any) -> int:
     from rich.console import Console
     from rich.table import Table
 
-    from suites import doctor
+    from suites.session import doctor
 
     table = Table(title="What this machine can measure", title_justify="left")
     for head in ("", "", ""):
@@ -198,7 +199,7 @@ def doctor(options: Any) -> int:
     table.add_row("systems", "yes", f"{len(set(able))} can run")
     for why, systems in lacking.items():
         table.add_row(", ".join(systems), "no", why, style="dim")
-    found = environment.manifest()
+    found = machine.manifest()
     versions = ", ".join(f"{name} {version}" for name, version in found["packages"].items())
     table.add_row("versions", "", f"Python {found['python']}, {found['system']} {found['kernel']}, {versions}")
     Console(width=None if sys.stdout.isatty() else 120, highlight=False).print(table)
@@ -234,7 +235,7 @@ def against(options: Any) -> int:
         raise ConfigError(f"--size {options.size:g} --most {options.most}: {error}") from None
     parts = tuple(options.parts.split(",")) if options.parts else None
     base = Revision("the base", str(options.base_python.absolute()), options.base_tree.absolute())
-    head = Revision("this revision", sys.executable, environment.ROOT)
+    head = Revision("this revision", sys.executable, machine.ROOT)
     options.out.mkdir(parents=True)
     try:
         Session(base, head, options.out, rule, parts=parts, with_micro=options.micro).run()

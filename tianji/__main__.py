@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from programs.cli import DONE, FAILED, INTERRUPTED, ConfigError, OneLineParser, run
 from tianji import __version__
-from tianji.cli import DONE, FAILED, INTERRUPTED, OneLineParser, run
 from tianji.config import NETWORKS_OF, TrainConfig
-from tianji.settings import ConfigError, assign, convert, read_toml
+from tianji.settings import assign, convert, read_toml
 
 if TYPE_CHECKING:
     from tianji.launch.supervisor import Heard

@@ -17,8 +17,8 @@ import numpy as np
 from gymnasium.wrappers import AtariPreprocessing, RecordEpisodeStatistics, TransformReward
 from numpy.typing import NDArray
 
+from programs.cli import ConfigError
 from tianji.config import AtariConfig
-from tianji.settings import ConfigError
 
 BACKGROUND_STEPS = 1000
 """Of random play, in which the background is looked for."""

@@ -7,8 +7,9 @@ from typing import Annotated, Any, ClassVar, Literal, cast
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from programs.cli import ConfigError
 from tianji import references
-from tianji.settings import ConfigError, Count, Fraction, NonNegativeFloat, Positive, PositiveFloat, Seconds, Settings
+from tianji.settings import Count, Fraction, NonNegativeFloat, Positive, PositiveFloat, Seconds, Settings
 
 
 class NetworkConfig(Settings):

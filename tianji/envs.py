@@ -12,9 +12,9 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
+from programs.cli import ConfigError
 from tianji import atari, references
 from tianji.config import AtariConfig, SimulatorConfig
-from tianji.settings import ConfigError
 from tianji.simulators import Picture, Waits
 
 SMALLEST_IMAGE = 36

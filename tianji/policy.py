@@ -9,10 +9,11 @@ from pathlib import Path
 import numpy as np
 from safetensors import SafetensorError, safe_open
 
+from programs.cli import ConfigError
 from tianji.algorithms import networks
 from tianji.algorithms.networks import KINDS, FlatNetwork, Vector
 from tianji.config import NetworkConfig
-from tianji.settings import ConfigError, convert
+from tianji.settings import convert
 from tianji.tensors import save_tensors
 
 FACTORY = "factory"

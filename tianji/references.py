@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from types import ModuleType
 from typing import Any
 
-from tianji.settings import ConfigError
+from programs.cli import ConfigError
 
 SHOWN = 5
 """Names that are offered where none is near."""

@@ -23,9 +23,10 @@ import msgspec
 from msgspec import Struct
 from safetensors import SafetensorError, safe_open
 
+from programs.cli import ConfigError
 from tianji.algorithms.state import State
 from tianji.config import TrainConfig
-from tianji.settings import ConfigError, convert
+from tianji.settings import convert
 from tianji.tensors import save_tensors
 
 SCHEMA = 2

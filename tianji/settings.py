@@ -1,7 +1,4 @@
-"""What settings are made of: bounded numbers, a base that refuses unknown keys, and plain data checked against it.
-
-`ConfigError` carries the one line that a user is shown.
-"""
+"""What settings are made of: bounded numbers, a base that refuses unknown keys, and plain data checked against it."""
 
 from __future__ import annotations
 
@@ -15,6 +12,8 @@ from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 import msgspec
 from msgspec import Meta, Struct
 
+from programs.cli import ConfigError
+
 T = TypeVar("T")
 
 Positive = Annotated[int, Meta(ge=1)]
@@ -23,10 +22,6 @@ PositiveFloat = Annotated[float, Meta(gt=0)]
 NonNegativeFloat = Annotated[float, Meta(ge=0)]
 Seconds = Annotated[float, Meta(ge=0, le=3600)]
 Fraction = Annotated[float, Meta(ge=0, le=1)]
-
-
-class ConfigError(Exception):
-    """Unusable arguments or input; its text is one line that says what is wrong and what would be right."""
 
 
 class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

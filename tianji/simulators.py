@@ -17,8 +17,8 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
+from programs.cli import ConfigError
 from tianji.config import SimulatorConfig
-from tianji.settings import ConfigError
 
 BLOCK = 256
 """Times drawn at once."""

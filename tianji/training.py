@@ -17,9 +17,9 @@ from typing import Any, Literal
 import msgspec
 import numpy as np
 
+from programs.cli import ConfigError, interrupt
 from tianji.algorithms import kernels, networks
 from tianji.algorithms.networks import Vector
-from tianji.cli import interrupt
 from tianji.config import TrainConfig
 from tianji.envs import EnvDescription, describe
 from tianji.launch.job import Job, steps_of
@@ -28,7 +28,6 @@ from tianji.launch.supervisor import Heard, Restarted
 from tianji.messages import Done, Episodes, Report, Saved, Snapshot, Started
 from tianji.policy import Policy, save_policy
 from tianji.run_folder import RunFolder, Tally, replacing, state_path, stored_parameters, write_json
-from tianji.settings import ConfigError
 from tianji.topology import parameters
 from tianji.worlds import lockstep
 from tianji.worlds.assembly import Store

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from baselines.workload import Workload
+from programs.cli import ConfigError
 from tianji.config import DQNConfig, PPOConfig
-from tianji.settings import ConfigError
 
 
 def total_steps(w: Workload) -> int:

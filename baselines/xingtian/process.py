@@ -15,7 +15,7 @@ from baselines.xingtian.assignment import Assignment
 from baselines.xingtian.explorer import Explorer
 from baselines.xingtian.learner import Learner
 from baselines.xingtian.mail import open_control
-from tianji.launch.process import die_with_parent, name_process
+from programs.process import die_with_parent, name_process
 from tianji.messages import PROTOCOL, Failed, Hello, encode
 
 

@@ -29,9 +29,10 @@ from scipy import stats
 
 from benchmarks.efficiency.cases import CORES, ON_GPU, WORKLOADS, Cell, Part, Side
 from benchmarks.efficiency.processes import CellFailed, fresh
-from suites import catalogue, environment
-from suites.cli import DONE, FAILED, ConfigError, OneLineParser, run
-from suites.statistics import MINIMUM_FOR_INTERVAL
+from programs.cli import DONE, FAILED, ConfigError, OneLineParser, run
+from suites.records import machine
+from suites.session import catalogue
+from suites.statistics.intervals import MINIMUM_FOR_INTERVAL
 
 PARTS: tuple[Part, ...] = get_args(Part)
 BARE: dict[Part, tuple[Part, ...]] = {"sampling": ("sampling",), "learning": ("learning",), "both": ("sampling", "learning")}
@@ -164,7 +165,7 @@ def main(arguments: Sequence[str]) -> int:
     if options.blocks < 1 or options.seconds <= 0 or options.warmup < 0:
         raise ConfigError("--blocks must be at least 1, --seconds more than 0, and --warmup not negative")
     parts, names = chosen(options.parts, PARTS, "part"), workloads(options.workloads)
-    told: dict[str, Any] = {"environment": environment.manifest(), "seconds": options.seconds, "warmup_s": options.warmup}
+    told: dict[str, Any] = {"environment": machine.manifest(), "seconds": options.seconds, "warmup_s": options.warmup}
     told["blocks"] = []
     print("system over bare, geometric means of ratios within blocks [95 % interval]", flush=True)
     for part in PARTS:

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from baselines.system import Task
 from baselines.tianji import Unbalanced
-from suites import catalogue
 from suites.components.work import frozen
+from suites.session import catalogue
 from tianji.config import TrainConfig
 from tianji.envs import EnvDescription
 

@@ -15,9 +15,9 @@ import msgspec
 
 from benchmarks.efficiency import bare, system
 from benchmarks.efficiency.cases import Cell, Window, configuration
-from suites.cli import DONE, run
+from programs.cli import DONE, run
+from programs.process import die_with_parent
 from suites.components.work import Learning
-from tianji.launch.process import die_with_parent
 
 READY = b"ready\n"
 

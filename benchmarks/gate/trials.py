@@ -4,7 +4,7 @@
     python -m benchmarks.gate.trials --show DIR
 
 A trial is a whole comparison of this revision with itself, or with itself made worse (`planted`), by the rule that
-`nox -s regression` goes by. Every round is recorded (`suites.comparison`), so that
+`nox -s regression` goes by. Every round is recorded (`suites.statistics.comparison`), so that
 another rule can be tried on them.
 """
 
@@ -18,19 +18,20 @@ from pathlib import Path
 from scipy import stats
 
 from benchmarks.gate.planted import KINDS
-from suites import comparison, environment, gate
-from suites.bundle import BundleError
-from suites.cli import DONE, FAILED, ConfigError, OneLineParser, run
-from suites.comparison import Comparison
+from programs.cli import DONE, FAILED, ConfigError, OneLineParser, run
 from suites.components.revision import Revision, RevisionFailed
 from suites.components.session import Session
+from suites.records import machine
+from suites.records.bundle import BundleError
+from suites.statistics import comparison, gate
+from suites.statistics.comparison import Comparison
 
 NOTHING = "nothing"
 
 
 def trial(kind: str, folder: Path) -> Comparison:
     """One comparison, recorded in a folder that is made."""
-    base = Revision("the base", sys.executable, environment.ROOT)
+    base = Revision("the base", sys.executable, machine.ROOT)
     worker = base.worker if kind == NOTHING else ("-m", "benchmarks.gate.planted", kind)
     head = base._replace(name="the head", worker=worker)
     folder.mkdir(parents=True)

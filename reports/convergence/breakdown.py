@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pandas as pd
 
 from reports.dataset import Dataset
-from suites.summary import AGAIN
+from suites.statistics.summary import AGAIN
 
 CAUSES = {
     ("busy", "env"): ("environments", "#15803d"),

@@ -16,8 +16,8 @@ from reports.convergence.breakdown import Breakdown, Share
 from reports.dataset import Dataset
 from reports.looks import look
 from reports.marks import Mark, level, plain_log
-from suites.crossings import KINDS
-from suites.summary import AGAIN
+from suites.statistics.crossings import KINDS
+from suites.statistics.summary import AGAIN
 
 AGAINST = {"seconds": "seconds from the first environment step (log scale)", "steps": "thousand environment steps"}
 """What returns are drawn over."""

@@ -7,8 +7,8 @@ import pandas as pd
 from reports import bounds
 from reports.dataset import REFERENCE, SAME_CODE, SYNCHRONOUS, Dataset
 from reports.tables import with_interval
-from suites.crossings import KINDS
-from suites.summary import AGAIN
+from suites.statistics.crossings import KINDS
+from suites.statistics.summary import AGAIN
 
 QUANTITIES = ("targets", "advantages", "loss", "gradient", "weights")
 

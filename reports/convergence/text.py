@@ -8,8 +8,8 @@ from reports import bounds
 from reports.convergence.tables import times
 from reports.dataset import REFERENCE, SAME_CODE, SYNCHRONOUS, Dataset
 from reports.tables import number, with_interval
-from suites.crossings import KINDS
-from suites.summary import AGAIN
+from suites.statistics.crossings import KINDS
+from suites.statistics.summary import AGAIN
 
 LOWEST = "Where returns are negative, points among the lowest twentieth may lie below the axis."
 

@@ -10,8 +10,8 @@ from reports.bounds import Told
 from reports.convergence.tables import times
 from reports.dataset import REFERENCE, Dataset
 from reports.tables import number
-from suites.crossings import KINDS
-from suites.summary import AGAIN
+from suites.statistics.crossings import KINDS
+from suites.statistics.summary import AGAIN
 
 FASTER, SLOWER, BOUND, OPEN = STATES = ("faster", "slower", "bound", "open")
 MEANING = (

@@ -18,9 +18,9 @@ from reports.looks import DASHED, INK, look
 from reports.marks import plain, plain_log
 from reports.paper.plates import COLUMNS, Plate, how_many, new
 from reports.tables import with_interval
-from suites.crossings import KINDS
-from suites.statistics import MINIMUM_FOR_INTERVAL
-from suites.summary import AGAIN
+from suites.statistics.crossings import KINDS
+from suites.statistics.intervals import MINIMUM_FOR_INTERVAL
+from suites.statistics.summary import AGAIN
 
 INTERVALS = "Bars are 95 % intervals"
 WORDS = {"evaluated": "evaluated", "training": "training mean of 100 episodes"}

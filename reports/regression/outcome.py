@@ -9,9 +9,10 @@ from typing import Any
 from msgspec import Struct
 
 from reports.tables import pipe_table
-from suites import environment, gate
-from suites.comparison import Comparison
-from suites.gate import Kind, Verdict
+from suites.records import machine
+from suites.statistics import gate
+from suites.statistics.comparison import Comparison
+from suites.statistics.gate import Kind, Verdict
 
 SCHEMA = "tianji-bench/regression/1"
 WORDS: dict[Kind, str] = {
@@ -144,12 +145,12 @@ def cells(line: Line) -> tuple[str, ...]:
 
 def explained(outcome: Outcome) -> str:
     """What a verdict means here."""
-    machine = environment.machine(outcome.environments["head"])
+    measured_on = machine.name(outcome.environments["head"])
     took = f", {outcome.seconds:.0f} s" if outcome.seconds else ""
     return (
         f"Worse: by {outcome.size:.0%} or more, and shown, at a chance of {outcome.error:.0%} of calling anything worse where "
         "nothing is. "
-        f"{outcome.rounds} rounds, both revisions in turns on {machine}{took}."
+        f"{outcome.rounds} rounds, both revisions in turns on {measured_on}{took}."
     )
 
 

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from suites import bundle
-from suites.bundle import Bundle, BundleError
-from suites.comparison import Comparison, Metric, Round
 from suites.convergence import analysis as convergence
-from suites.gate import Better, Rule
+from suites.records import bundle
+from suites.records.bundle import Bundle, BundleError
 from suites.scaling import analysis as scaling
-from suites.statistics import MINIMUM_FOR_INTERVAL
-from suites.summary import label_of
+from suites.statistics.comparison import Comparison, Metric, Round
+from suites.statistics.gate import Better, Rule
+from suites.statistics.intervals import MINIMUM_FOR_INTERVAL
+from suites.statistics.summary import label_of
 from suites.transmission import analysis as transmission
 
 MACHINE = ("cpu_model", "cpu_count", "cpu_usable", "cpu_quota_cores", "memory_bytes", "kernel", "system")
@@ -44,7 +44,7 @@ def compare(base: Path, head: Path, rule: Rule) -> Comparison:
 
     Raises
     ------
-    suites.bundle.BundleError
+    suites.records.bundle.BundleError
         for damaged bundles; where machines or configurations differ, or seeds are not the same, or too few.
     """
     sides = {"base": _load(base), "head": _load(head)}

@@ -15,7 +15,7 @@ from reports.looks import DASHED, GREY, INK
 from reports.marks import legend, level, node_axis
 from reports.scaling import panels
 from reports.scaling.lookup import Scaled, settings
-from suites.scaling.comparison import SELF
+from suites.scaling.ratios import SELF
 
 MEGA = 1e6
 VISIBLE = 0.05

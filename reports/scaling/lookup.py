@@ -8,8 +8,8 @@ import pandas as pd
 
 from reports.dataset import NODE_SYSTEMS, REFERENCE, Dataset
 from suites.scaling.analysis import COPIES, SUITE, Setting
-from suites.scaling.comparison import HEADLINE, SELF, copies_of
-from suites.summary import AGAIN
+from suites.scaling.ratios import HEADLINE, SELF, copies_of
+from suites.statistics.summary import AGAIN
 
 PREFIX = f"{SUITE}-"
 """Of the names of its figures and tables: its workloads may be those of other suites."""
@@ -90,7 +90,7 @@ class Scaled:
 
     @property
     def fits(self) -> dict[str, pd.Series]:
-        """By system its fitted law: `single`, `sigma` and `kappa` (suites.usl)."""
+        """By system its fitted law: `single`, `sigma` and `kappa` (suites.statistics.usl)."""
         frame = self.points("scaling-laws")
         return {str(fit["system"]): fit for _, fit in frame[frame["sigma"].notna()].iterrows()}
 

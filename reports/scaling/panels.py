@@ -12,9 +12,9 @@ from matplotlib.axes import Axes
 from reports.looks import GREY, look
 from reports.marks import Mark, apart, intervals, level, node_axis, plain_log
 from reports.scaling.lookup import Scaled
-from suites.crossings import KINDS
-from suites.scaling.comparison import HEADLINE
-from suites.usl import Coefficients
+from suites.scaling.ratios import HEADLINE
+from suites.statistics.crossings import KINDS
+from suites.statistics.usl import Coefficients
 
 APART = 0.06
 """Nodes by which systems stand apart, so that no interval hides another."""

@@ -10,10 +10,10 @@ from reports import bounds
 from reports.dataset import REFERENCE, Dataset
 from reports.scaling.lookup import Scaled, settings
 from reports.tables import number, with_interval
-from suites.crossings import KINDS
 from suites.scaling.analysis import COPIES
-from suites.scaling.comparison import HEADLINE, SELF
-from suites.summary import AGAIN
+from suites.scaling.ratios import HEADLINE, SELF
+from suites.statistics.crossings import KINDS
+from suites.statistics.summary import AGAIN
 
 
 def tables(data: Dataset) -> dict[str, pd.DataFrame]:

@@ -9,8 +9,8 @@ from reports.dataset import REFERENCE, Dataset
 from reports.scaling.lookup import PEER, REGIMES, Scaled, settings
 from reports.scaling.tables import times_as_fast
 from reports.tables import number, with_interval
-from suites.crossings import KINDS
-from suites.scaling.comparison import HEADLINE
+from suites.scaling.ratios import HEADLINE
+from suites.statistics.crossings import KINDS
 
 PARTS = (
     "most",

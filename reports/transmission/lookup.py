@@ -8,7 +8,7 @@ import pandas as pd
 
 from reports.dataset import REFERENCE, Dataset
 from reports.tables import inverse, number
-from suites.summary import AGAIN
+from suites.statistics.summary import AGAIN
 from suites.transmission.analysis import CEILINGS
 
 ORDER = ("tianji", "tianji-curve", "xingtian", "ray-store", "mp-queue", "pyzmq", *CEILINGS)

@@ -7,7 +7,7 @@ import pandas as pd
 from reports.dataset import REFERENCE, Dataset
 from reports.tables import number, with_interval
 from reports.transmission.lookup import Traffic, room, seconds_text, size_text
-from suites.summary import AGAIN
+from suites.statistics.summary import AGAIN
 
 
 def tables(data: Dataset) -> dict[str, pd.DataFrame]:

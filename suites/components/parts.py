@@ -22,9 +22,9 @@ from msgspec.structs import replace
 
 from baselines.system import Task
 from baselines.tianji import Relaxed, TianJi
-from suites import catalogue
 from suites.components.unequal import Clockwork
 from suites.components.work import Learning, frozen
+from suites.session import catalogue
 from tianji.channel.base import EdgeSpec
 from tianji.channel.registry import Network
 from tianji.channel.waiter import Waiter

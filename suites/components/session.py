@@ -14,11 +14,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from suites import comparison as record
-from suites import gate
-from suites.comparison import Comparison, Metric, Round, Side
 from suites.components import micro
 from suites.components.revision import Revision, RevisionFailed, Worker
+from suites.statistics import comparison as record
+from suites.statistics import gate
+from suites.statistics.comparison import Comparison, Metric, Round, Side
 
 SECONDS, TURNS = 0.03, 10
 """Of one turn, and how often each part of each revision has one in a round."""

@@ -19,10 +19,10 @@ import sys
 import traceback
 from typing import IO, Any
 
-from suites import environment
-from suites.cli import DONE, FAILED
+from programs.cli import DONE, FAILED
+from programs.process import die_with_parent
 from suites.components.parts import PARTS, Part, described
-from tianji.launch.process import die_with_parent
+from suites.records import machine
 
 PROTOCOL = 1
 
@@ -42,7 +42,7 @@ def serve(questions: IO[str], answers: IO[str]) -> None:
         os.sched_setaffinity(0, {max(cores)} if part.timed else cores)
 
     prepared: dict[str, Part] = {}
-    whole = {"tree": str(environment.ROOT), "environment": environment.manifest(), "parts": list(described())}
+    whole = {"tree": str(machine.ROOT), "environment": machine.manifest(), "parts": list(described())}
     say({"protocol": PROTOCOL, **whole})
     try:
         for line in questions:

@@ -9,12 +9,22 @@ from functools import partial
 import numpy as np
 import pandas as pd
 
-from suites import summary
-from suites.bundle import Bundle
-from suites.crossings import KINDS, Crossing, Learning, horizon_s, learning, points, quantities, time_bounds, time_ratio
-from suites.events import Counter, Process, Usage
-from suites.statistics import Estimate, bootstrap_iqm, paired_ratio
-from suites.summary import Row, label_of
+from suites.records.bundle import Bundle
+from suites.records.events import Counter, Process, Usage
+from suites.statistics import summary
+from suites.statistics.crossings import (
+    KINDS,
+    Crossing,
+    Learning,
+    horizon_s,
+    learning,
+    points,
+    quantities,
+    time_bounds,
+    time_ratio,
+)
+from suites.statistics.intervals import Estimate, bootstrap_iqm, paired_ratio
+from suites.statistics.summary import Row, label_of
 
 WARM_UP_SHARE = 0.1
 """Of the steps that a run took, left out of throughput."""

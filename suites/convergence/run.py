@@ -10,15 +10,15 @@ import msgspec
 from baselines import system as systems
 from baselines.system import Task
 from baselines.workload import Workload
-from suites import catalogue, runner
-from suites.bundle import Manifest
-from suites.certify import certify
-from suites.cli import ConfigError
+from programs.cli import ConfigError
 from suites.convergence import sweep
-from suites.evaluator import evaluate
-from suites.events import AnyEvent, Episode, FirstStep, Phase, Snapshot
-from suites.plan import Cell, Plan, block_of, new_session
-from suites.suite import Request, Suite
+from suites.records.bundle import Manifest
+from suites.records.events import AnyEvent, Episode, FirstStep, Phase, Snapshot
+from suites.session import catalogue, runner
+from suites.session.certify import certify
+from suites.session.evaluator import evaluate
+from suites.session.plan import Cell, Plan, block_of, new_session
+from suites.session.suite import Request, Suite
 from tianji.settings import convert
 
 MEASURED_SHARE = 0.8

@@ -15,10 +15,10 @@ import msgspec
 import numpy as np
 import pandas as pd
 
-from suites.bundle import Bundle
-from suites.crossings import Block, Crossing, Learning, learning, points
-from suites.events import Counter, Evaluation, FirstStep, NodeCheck, NodeUsage, Process, Progress
-from suites.summary import label_of
+from suites.records.bundle import Bundle
+from suites.records.events import Counter, Evaluation, FirstStep, NodeCheck, NodeUsage, Process, Progress
+from suites.statistics.crossings import Block, Crossing, Learning, learning, points
+from suites.statistics.summary import label_of
 
 SUITE = "scaling"
 COPIES = "-copies"

@@ -11,18 +11,18 @@ import msgspec
 
 from baselines import system as systems
 from baselines.workload import Workload
-from suites import catalogue, runner
-from suites.bundle import Manifest
-from suites.cli import ConfigError
-from suites.evaluator import evaluate
-from suites.events import AnyEvent, Episode, FirstStep, Phase, Progress, Snapshot
-from suites.plan import Cell, Plan, block_of, new_session
+from programs.cli import ConfigError
+from suites.records.bundle import Manifest
+from suites.records.events import AnyEvent, Episode, FirstStep, Phase, Progress, Snapshot
 from suites.scaling import sweep
 from suites.scaling.analysis import COPIES
+from suites.scaling.cell import TOLD, CellTask, Told
 from suites.scaling.experiment import Experiment
-from suites.scaling.host import TOLD, CellTask, Told
 from suites.scaling.sweep import Part, Profile
-from suites.suite import Request, Suite
+from suites.session import catalogue, runner
+from suites.session.evaluator import evaluate
+from suites.session.plan import Cell, Plan, block_of, new_session
+from suites.session.suite import Request, Suite
 from suites.testbed.base import Name, Shape
 from suites.testbed.registry import unavailable
 from tianji.settings import convert
@@ -125,7 +125,7 @@ class Scaling(Suite):
             share = steps / workload.budget_steps
             progress(share * MEASURED_SHARE, f"{cell.nodes} nodes, {steps:,} of {workload.budget_steps:,} steps")
 
-        command = [sys.executable, "-m", "suites.scaling.host"]
+        command = [sys.executable, "-m", "suites.scaling.cell"]
         measured = runner.measure(plan, cell, out, task, command, workload.budget_seconds, watch)
         failure = measured.crash()
         if failure is None and not any(isinstance(event, FirstStep) for event in measured.events):

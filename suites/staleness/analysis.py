@@ -8,11 +8,11 @@ from functools import partial
 
 import pandas as pd
 
-from suites import summary
-from suites.bundle import Bundle
-from suites.events import Counter, Histogram, Process
-from suites.statistics import bootstrap_iqm
-from suites.summary import Row, label_of
+from suites.records.bundle import Bundle
+from suites.records.events import Counter, Histogram, Process
+from suites.statistics import summary
+from suites.statistics.intervals import bootstrap_iqm
+from suites.statistics.summary import Row, label_of
 
 KINDS = ("insertion_lag", "age")
 UNITS = ("rounds", "versions")

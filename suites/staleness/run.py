@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from suites.convergence.run import Convergence
-from suites.plan import Plan
+from suites.session.plan import Plan
 from suites.staleness import sweep
 
 

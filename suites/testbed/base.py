@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from suites.events import NodeCheck, NodeUsage
+from suites.records.events import NodeCheck, NodeUsage
 from tianji.launch.node import Cluster, Node
 
 Name = Literal["local", "netns", "ray"]
@@ -76,7 +76,7 @@ class Testbed(ABC):
 
     @abstractmethod
     def check(self) -> list[NodeCheck]:
-        """Measure what each node got, before the run; see `suites.events.NodeCheck`."""
+        """Measure what each node got, before the run; see `suites.records.events.NodeCheck`."""
 
     @abstractmethod
     def limit(self) -> None:

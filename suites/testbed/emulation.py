@@ -18,14 +18,14 @@ from typing import NamedTuple
 
 import msgspec
 
-from suites.events import NodeCheck, NodeUsage
+from programs.cli import ConfigError
+from suites.records.events import NodeCheck, NodeUsage
 from suites.testbed import netns, probe
 from suites.testbed.base import Shape, Testbed
 from suites.testbed.control_groups import MOST, ControlGroups, Group, Hierarchy
 from suites.testbed.counters import LinkCounters, NodeTraffic
 from suites.testbed.ray_daemons import RayDaemons, workers
 from tianji.launch.node import Cluster, Node
-from tianji.settings import ConfigError
 
 
 class Place(NamedTuple):

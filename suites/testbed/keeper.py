@@ -17,7 +17,7 @@ import tempfile
 
 import psutil
 
-from tianji.launch.process import adopt_orphans, name_process
+from programs.process import adopt_orphans, name_process
 
 TERM_GRACE_S = 10.0
 """From asking the host to end until it is made to."""

@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from suites.events import Usage
-from suites.meter import INTERVAL_S, TreeMeter
+from suites.records.events import Usage
+from suites.testbed.meter import INTERVAL_S, TreeMeter
 
 SETUP_LIMIT_S = 180.0
 TEARDOWN_LIMIT_S = 60.0

@@ -11,7 +11,7 @@ import os
 import time
 from contextlib import ExitStack
 
-from suites.events import NodeCheck, NodeUsage
+from suites.records.events import NodeCheck, NodeUsage
 from suites.testbed import probe
 from suites.testbed.base import Shape, Testbed
 from suites.testbed.ray_daemons import RayDaemons

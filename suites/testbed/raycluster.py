@@ -19,12 +19,12 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from suites.events import NodeCheck, NodeUsage
+from programs.cli import ConfigError
+from suites.records.events import NodeCheck, NodeUsage
 from suites.testbed import probe
 from suites.testbed.base import Shape, Testbed
 from suites.testbed.loopback import not_given, unknown_usage, unlimited
 from tianji.launch.node import Cluster, Node
-from tianji.settings import ConfigError
 
 ADDRESS = "RAY_ADDRESS"
 ASKING_S, MEASURING_S = 120.0, 300.0

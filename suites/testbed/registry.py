@@ -5,12 +5,12 @@ from __future__ import annotations
 from importlib.util import find_spec
 from typing import get_args
 
+from programs.cli import ConfigError
 from suites.testbed import emulation
 from suites.testbed.base import Name, Shape, Testbed
 from suites.testbed.emulation import Emulated
 from suites.testbed.loopback import Local
 from suites.testbed.raycluster import RayCluster
-from tianji.settings import ConfigError
 
 TESTBEDS: dict[Name, type[Testbed]] = {"local": Local, "netns": Emulated, "ray": RayCluster}
 

@@ -13,11 +13,11 @@ from typing import Any, cast
 import numpy as np
 import pandas as pd
 
-from suites import summary
-from suites.bundle import Bundle
-from suites.events import Delays, Transfer
-from suites.statistics import bootstrap_iqm, paired_ratio
-from suites.summary import Row, label_of
+from suites.records.bundle import Bundle
+from suites.records.events import Delays, Transfer
+from suites.statistics import summary
+from suites.statistics.intervals import bootstrap_iqm, paired_ratio
+from suites.statistics.summary import Row, label_of
 
 row = partial(summary.row, "transmission")
 

@@ -24,8 +24,8 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
+from programs.process import die_with_parent, name_process
 from suites.transmission.pipe import Samples, Setting, Weights, read
-from tianji.launch.process import die_with_parent, name_process
 
 
 class Explorer(ABC):

@@ -1,7 +1,7 @@
 """The contract of a pipe: one system's way of moving messages between explorers and a learner.
 
 A pipe is opened in the process of its cell, which is the learner. It brings explorers of its own for one size at a time and
-moves what it is asked to move; the meter (`suites.transmission.host`) says how much, reads every byte, and looks at the clock.
+moves what it is asked to move; the meter (`suites.transmission.cell`) says how much, reads every byte, and looks at the clock.
 A pipe is judged by what it is, so it is given its best calling pattern; all keep the same number of messages under way.
 
 To add one: subclass `Pipe`, and name it in the entry-point group `tianji_bench.pipes` of your own package.

@@ -10,15 +10,15 @@ from typing import Any
 
 import msgspec
 
-from suites import runner
-from suites.bundle import Manifest
-from suites.cli import ConfigError
-from suites.events import AnyEvent, Phase, Transfer
-from suites.plan import Cell, Plan, block_of, new_session
-from suites.suite import Request, Suite
+from programs.cli import ConfigError
+from suites.records.bundle import Manifest
+from suites.records.events import AnyEvent, Phase, Transfer
+from suites.session import runner
+from suites.session.plan import Cell, Plan, block_of, new_session
+from suites.session.suite import Request, Suite
 from suites.testbed import netns
 from suites.transmission import sweep
-from suites.transmission.host import Task
+from suites.transmission.cell import Task
 from suites.transmission.pipe import PIPES
 from suites.transmission.traffic import Extent, Traffic
 
@@ -107,7 +107,7 @@ class Transmission(Suite):
             done = path.read_bytes().count(b'"transfer"') if path.exists() else 0
             progress(done / len(extent.sizes), f"{done} of {len(extent.sizes)} sizes")
 
-        measured = runner.measure(plan, cell, out, task, [sys.executable, "-m", "suites.transmission.host"], LIMIT_S, watch)
+        measured = runner.measure(plan, cell, out, task, [sys.executable, "-m", "suites.transmission.cell"], LIMIT_S, watch)
         failure = measured.crash()
         sizes = {event.size_bytes for event in measured.events if isinstance(event, Transfer)}
         if failure is None and sizes != set(extent.sizes):

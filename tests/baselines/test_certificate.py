@@ -7,9 +7,8 @@ from baselines import certificate, system
 from baselines.__main__ import WORKLOADS as WORKLOAD_FILES
 from baselines.__main__ import main
 from baselines.workload import Workload
-from suites import catalogue
-from tianji.cli import run
-from tianji.settings import ConfigError
+from programs.cli import ConfigError, run
+from suites.session import catalogue
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

@@ -5,7 +5,7 @@ import functools
 import pytest
 
 from baselines.rllib import environment as ours
-from suites import catalogue
+from suites.session import catalogue
 from tianji import simulated
 from tianji.simulators import Waits
 

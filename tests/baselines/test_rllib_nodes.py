@@ -14,8 +14,9 @@ from commands import processes_told
 from baselines import system
 from baselines.rllib.stopwatch import Stopwatch
 from baselines.system import Task
-from suites import bundle, catalogue
-from suites.events import Counter, Episode, FirstStep, Progress
+from suites.records import bundle
+from suites.records.events import Counter, Episode, FirstStep, Progress
+from suites.session import catalogue
 from tianji.config import SimulatorConfig
 from tianji.launch.node import Cluster, Node
 

@@ -12,13 +12,13 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 from baselines import system
 from baselines.sb3 import translate, weights
 from baselines.workload import Workload
-from suites import catalogue
+from programs.cli import ConfigError
+from suites.session import catalogue
 from tianji.algorithms import dqn_torch, ppo_torch
 from tianji.algorithms.dqn import Regression, epsilon
 from tianji.algorithms.networks import ActorCritic, QNetwork
 from tianji.algorithms.ppo import PPO, Rollouts
 from tianji.envs import describe
-from tianji.settings import ConfigError
 
 NETWORKS = [ActorCritic(4, (64, 64), 2), QNetwork(4, (256, 256), 2)]
 

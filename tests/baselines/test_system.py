@@ -5,10 +5,11 @@ import pytest
 
 from baselines import system
 from baselines.recorder import FileRecorder
-from suites import bundle, catalogue
+from programs.cli import ConfigError
+from suites.records import bundle
+from suites.session import catalogue
 from tianji.algorithms.networks import ActorCritic
 from tianji.policy import load_policy
-from tianji.settings import ConfigError
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import pytest
 
 from baselines import system
 from baselines.workload import Workload
-from suites import catalogue
+from suites.session import catalogue
 
 
 def changed(name, table, **changes):

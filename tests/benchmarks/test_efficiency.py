@@ -20,7 +20,7 @@ from benchmarks.efficiency import __main__ as efficiency
 from benchmarks.efficiency import bare, cases, processes, system
 from benchmarks.efficiency.cases import Cell, Window
 from benchmarks.efficiency.cell import measure
-from suites.cli import ConfigError, run
+from programs.cli import ConfigError, run
 from suites.components import work
 from tianji.launch.supervisor import RoleFailed
 from tianji.topology import chunk_layout

@@ -5,7 +5,7 @@ import msgspec
 from baselines.system import Task
 from baselines.tianji import TianJi
 from benchmarks import from_launch
-from suites import catalogue
+from suites.session import catalogue
 from tianji.__main__ import parser, settings
 
 

@@ -8,7 +8,7 @@ import pytest
 from commands import refusal
 
 from benchmarks.gate import planted, trials
-from suites.cli import run
+from programs.cli import run
 from tianji.algorithms import ppo
 from tianji.algorithms.returns import generalised_advantages
 

@@ -16,7 +16,7 @@ from baselines.recorder import FileRecorder
 from baselines.rllib.adapter import MODULE
 from baselines.rllib.multi_learner import MultiLearnerRLlib
 from baselines.system import Task
-from suites import catalogue
+from suites.session import catalogue
 from tianji.launch.node import Cluster, Node
 
 RESOURCES = {"runner": 1, "learner": 1}

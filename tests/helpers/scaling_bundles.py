@@ -12,8 +12,19 @@ from pathlib import Path
 
 import msgspec
 
-from suites.bundle import SCHEMA, Manifest, encode_event
-from suites.events import Counter, Episode, Evaluation, FirstStep, NodeCheck, NodeUsage, Phase, Process, Progress, Snapshot
+from suites.records.bundle import SCHEMA, Manifest, encode_event
+from suites.records.events import (
+    Counter,
+    Episode,
+    Evaluation,
+    FirstStep,
+    NodeCheck,
+    NodeUsage,
+    Phase,
+    Process,
+    Progress,
+    Snapshot,
+)
 
 SECOND = 10**9
 START = 1_000 * SECOND

@@ -5,8 +5,8 @@ from pathlib import Path
 import browser
 import pytest
 
+from programs.cli import run
 from reports.__main__ import main
-from suites.cli import run
 
 RECORDED = Path(__file__).parents[2] / "docs" / "results" / "smoke"
 pytestmark = [

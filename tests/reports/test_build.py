@@ -9,10 +9,10 @@ import pandas as pd
 import pytest
 from commands import refusal
 
+from programs.cli import run
 from reports import dataset, page, tables
 from reports.__main__ import main
-from suites import bundle
-from suites.cli import run
+from suites.records import bundle
 
 PPO, DQN = "cartpole-ppo-zoo", "cartpole-dqn-zoo"
 RECORDED = Path(__file__).parents[2] / "docs" / "results" / "smoke"

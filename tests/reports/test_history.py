@@ -9,9 +9,9 @@ from commands import refusal
 from msgspec.structs import replace
 from scaling_bundles import edit, session
 
+from programs.cli import run
 from reports import dataset, history
 from reports.__main__ import main
-from suites.cli import run
 
 KEPT = "scaling ppo-cpu-weak: unique_consumption_samples_per_s, 2 nodes"
 

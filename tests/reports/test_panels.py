@@ -8,7 +8,7 @@ import pandas as pd
 
 from reports import dataset
 from reports.convergence import figures, panels
-from suites.crossings import KINDS
+from suites.statistics.crossings import KINDS
 
 WORKLOAD = "cartpole-ppo-zoo"
 RECORDED = Path(__file__).parents[2] / "docs" / "results" / "smoke"

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from commands import refusal
 
+from programs.cli import run
 from reports import dataset, readme
 from reports.__main__ import main
-from suites.cli import run
 
 ROOT = Path(__file__).parents[2]
 RECORDED = ROOT / "docs" / "results" / "smoke"

@@ -11,12 +11,12 @@ import pytest
 from commands import refusal
 from scaling_bundles import edit, session
 
+from programs.cli import run
 from reports.__main__ import main
 from reports.regression import recorded as recorded_runs
-from suites import comparison
-from suites.cli import run
-from suites.comparison import Comparison, Metric, Round
-from suites.gate import Rule
+from suites.statistics import comparison
+from suites.statistics.comparison import Comparison, Metric, Round
+from suites.statistics.gate import Rule
 
 ROOT = Path(__file__).parents[2]
 

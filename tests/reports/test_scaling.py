@@ -11,13 +11,13 @@ import scaling_bundles as made
 from scaling_bundles import LINK, Setting
 from scipy import stats
 
+from programs.cli import run
 from reports import dataset
 from reports.__main__ import main
 from reports.scaling.deviations import deviations
 from reports.scaling.lookup import Scaled, settings
 from reports.scaling.tables import on_most
 from reports.tables import markdown
-from suites.cli import run
 
 SYSTEMS = ("tianji", "xingtian", "rllib", "tianji-copies", "xingtian-copies")
 WEAK, STRONG = ("scaling-cartpole-ppo-nodes-netns-" + kind for kind in ("weak", "strong"))

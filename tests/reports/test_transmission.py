@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+from programs.cli import run
 from reports.__main__ import main
-from suites.cli import run
 
 RECORDED = Path(__file__).parents[2] / "results" / "reference" / "transmission"
 MIB = 1 << 20

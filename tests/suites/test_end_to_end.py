@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from reports.__main__ import main as report
-from suites import bundle
 from suites.__main__ import main as bench
 from suites.convergence.analysis import understand
-from suites.events import Evaluation, Snapshot
+from suites.records import bundle
+from suites.records.events import Evaluation, Snapshot
 
 BUDGET, ROUND = 1024, 128
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
+from programs.cli import ConfigError
 from tianji import atari
 from tianji.algorithms import networks
 from tianji.config import AtariConfig, NetworkConfig, PPOConfig, TrainConfig
@@ -20,7 +21,6 @@ from tianji.messages import SlotRef
 from tianji.play import Player, games_of
 from tianji.policy import Policy
 from tianji.roles.actor import Rollout
-from tianji.settings import ConfigError
 from tianji.worlds.sampler import Sampler
 
 

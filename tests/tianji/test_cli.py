@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 from commands import refusal
 
+from programs.cli import ConfigError, run
 from tianji.__main__ import main
-from tianji.cli import run
 from tianji.policy import Policy, load_policy, save_policy
-from tianji.settings import ConfigError
 
 FAST = ["--env", "CartPole-v1", "--algo", "ppo", "--stop-steps", "2048", "--set", "ppo.rollout_steps=32"]
 

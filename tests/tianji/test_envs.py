@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
+from programs.cli import ConfigError
 from tianji.envs import EnvDescription, Environments, Stacks, describe, make
-from tianji.settings import ConfigError
 
 
 def test_a_box_is_described():

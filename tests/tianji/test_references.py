@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from programs.cli import ConfigError
 from tianji import references
-from tianji.settings import ConfigError
 
 
 def refused(action, *arguments):

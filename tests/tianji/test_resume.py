@@ -15,11 +15,10 @@ from commands import refusal
 from safetensors import safe_open
 from tensorboardX.proto.event_pb2 import Event
 
+from programs.cli import INTERRUPTED, ConfigError, run
 from tianji.__main__ import main
-from tianji.cli import INTERRUPTED, run
 from tianji.policy import load_policy
 from tianji.run_folder import RunFolder, read_state, replacing, state_path
-from tianji.settings import ConfigError
 from tianji.tensors import save_tensors
 from tianji.training import train
 

@@ -11,6 +11,7 @@ import pytest
 from gymnasium.vector import SyncVectorEnv
 from scipy import stats
 
+from programs.cli import ConfigError
 from tianji import __main__ as command
 from tianji import envs, simulated, simulators, training
 from tianji.config import PPOConfig, SimulatorConfig, TrainConfig
@@ -19,7 +20,7 @@ from tianji.messages import SlotRef
 from tianji.play import Player
 from tianji.policy import load_policy
 from tianji.roles.actor import Rollout
-from tianji.settings import ConfigError, convert
+from tianji.settings import convert
 from tianji.simulators import RANGE, Waits, scale, times
 from tianji.topology import chunk_layout
 from tianji.worlds.sampler import Sampler

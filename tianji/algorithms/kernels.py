@@ -5,10 +5,10 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from programs.cli import ConfigError
 from tianji.algorithms.flat import ActionValueNetwork, FlatNetwork, Vector
 from tianji.algorithms.mlp import ActorCritic, QNetwork
 from tianji.config import TrainConfig
-from tianji.settings import ConfigError
 
 
 def check(config: TrainConfig, network: FlatNetwork) -> None:

@@ -22,10 +22,10 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.parameter import is_lazy
 
+from programs.cli import ConfigError
 from tianji import references, seeds
 from tianji.algorithms.flat import ActionValueNetwork, Features, FlatNetwork, PolicyValueNetwork, Vector
 from tianji.seeds import Stream
-from tianji.settings import ConfigError
 
 ROWS = 2
 """Observations that a module is tried on."""

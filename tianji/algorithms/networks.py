@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from programs.cli import ConfigError
 from tianji.algorithms.flat import ActionValueNetwork, Features, FlatNetwork, PolicyValueNetwork, Vector
 from tianji.algorithms.mlp import ActorCritic, QNetwork, SharedActorCritic
 from tianji.algorithms.nature import NatureActorCritic, NatureQ
 from tianji.config import NetworkConfig
 from tianji.envs import SMALLEST_IMAGE
-from tianji.settings import ConfigError
 
 __all__ = [
     "KINDS",

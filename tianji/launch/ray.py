@@ -27,15 +27,15 @@ import zmq
 from ray.util.placement_group import placement_group, placement_group_table, remove_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
+from programs.cli import ConfigError
+from programs.process import name_process
 from tianji.channel.security import Keys
 from tianji.config import TrainConfig
 from tianji.launch.children import ONE_THREAD, PARTING_S
 from tianji.launch.control import tcp_control_socket
 from tianji.launch.crew import Crew
 from tianji.launch.job import Job, neighbours, policy_of
-from tianji.launch.process import name_process
 from tianji.launch.supervisor import Listener, Supervisor
-from tianji.settings import ConfigError
 from tianji.topology import RoleSpec, Topology, addresses, lay_out, place
 from tianji.worlds.assembly import Past, Store
 from tianji.worlds.real import Assignment, perform

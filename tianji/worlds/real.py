@@ -16,6 +16,7 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import Struct
 
+from programs.process import die_with_parent, name_process
 from tianji.channel.base import Endpoint
 from tianji.channel.registry import Network
 from tianji.channel.security import Keys
@@ -23,7 +24,6 @@ from tianji.channel.waiter import Waiter
 from tianji.channel.zmq import Control
 from tianji.config import TrainConfig
 from tianji.envs import EnvDescription
-from tianji.launch.process import die_with_parent, name_process
 from tianji.messages import PROTOCOL, Bound, Failed, FromRole, Hello, Save, Start, Stop, Wiring, decode_to_role, encode
 from tianji.topology import RoleSpec, Topology
 from tianji.worlds.assembly import Assembler, Past, Store

@@ -5,13 +5,14 @@ import sys
 import pytest
 from commands import refusal
 
-from suites import comparison, environment
+from programs.cli import run
 from suites.__main__ import main
-from suites.cli import run
+from suites.records import machine
+from suites.statistics import comparison
 
 
 def against(tmp_path, **more):
-    options = {"base-python": sys.executable, "base-tree": str(environment.ROOT), "out": str(tmp_path / "out"), **more}
+    options = {"base-python": sys.executable, "base-tree": str(machine.ROOT), "out": str(tmp_path / "out"), **more}
     return ["against", *(f"--{name}={value}" for name, value in options.items())]
 
 

@@ -7,11 +7,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from suites import comparison, environment
 from suites.components import session as sessions
 from suites.components.revision import Revision, RevisionFailed, Worker
 from suites.components.session import Session
-from suites.gate import Rule, decide
+from suites.records import machine
+from suites.statistics import comparison
+from suites.statistics.gate import Rule, decide
 
 SCRIPT = """
 import json, os, sys
@@ -126,7 +127,7 @@ def test_a_revision_without_such_a_worker_is_named(tmp_path):
 
 
 def test_this_revision_against_itself(tmp_path):
-    own = Revision("this revision", sys.executable, environment.ROOT)
+    own = Revision("this revision", sys.executable, machine.ROOT)
     folder = tmp_path / "out"
     folder.mkdir()
     found = Session(

@@ -11,10 +11,10 @@ import scaling_bundles as made
 from scaling_bundles import LAWS, Setting
 from scipy import stats
 
-from suites import bundle
-from suites.events import Counter, Episode, FirstStep, NodeUsage, Progress
-from suites.scaling import analysis, comparison
-from suites.statistics import interquartile_mean
+from suites.records import bundle
+from suites.records.events import Counter, Episode, FirstStep, NodeUsage, Progress
+from suites.scaling import analysis, ratios
+from suites.statistics.intervals import interquartile_mean
 
 COUNTS = (1, 2, 3, 4, 6, 8)
 SYSTEMS = ("tianji", "tianji-one-learner", "xingtian", "rllib", "tianji-copies", "xingtian-copies")
@@ -27,8 +27,8 @@ def read(folder):
 
 
 def summarise(runs, pairs=PAIRS):
-    laws = comparison.fit_laws(runs)
-    return comparison.summarise(runs, lambda labels: [p for p in pairs if labels.issuperset(p)], laws)
+    laws = ratios.fit_laws(runs)
+    return ratios.summarise(runs, lambda labels: [p for p in pairs if labels.issuperset(p)], laws)
 
 
 @pytest.fixture(scope="module")
@@ -196,17 +196,17 @@ def gmean(top, bottom):
 @pytest.mark.parametrize("system", ["tianji", "xingtian"])
 def test_speed_up_and_efficiency_are_over_its_own_on_one_node_within_blocks(rows, system):
     for name in ("unique_consumption", "consumption", "production"):
-        speedup = find(rows, system, f"{name}_speedup_ratio", baseline=comparison.SELF)
+        speedup = find(rows, system, f"{name}_speedup_ratio", baseline=ratios.SELF)
         assert speedup["value"] == pytest.approx(gmean(truth(system, 8), truth(system, 1)))
-        efficiency = find(rows, system, f"{name}_efficiency_ratio", baseline=comparison.SELF)
+        efficiency = find(rows, system, f"{name}_efficiency_ratio", baseline=ratios.SELF)
         for part in ("value", "ci_low", "ci_high"):
             assert efficiency[part] == pytest.approx(speedup[part] / 8)
     # The pace of blocks differs by a tenth, which an unpaired interval would hold.
     assert speedup["ci_high"] / speedup["ci_low"] < 1.1
     expected = stats.ttest_1samp(np.log(np.array(truth(system, 8)) / np.array(truth(system, 1))), 0).confidence_interval(0.95)
-    found = find(rows, system, "unique_consumption_speedup_ratio", baseline=comparison.SELF)
+    found = find(rows, system, "unique_consumption_speedup_ratio", baseline=ratios.SELF)
     assert (found["ci_low"], found["ci_high"]) == pytest.approx((np.exp(expected.low), np.exp(expected.high)))
-    assert not [r for r in rows if r["baseline"] == comparison.SELF and r["nodes"] == 1]
+    assert not [r for r in rows if r["baseline"] == ratios.SELF and r["nodes"] == 1]
 
 
 def test_shares_of_copies_are_of_the_systems_own(rows):
@@ -226,9 +226,9 @@ def test_both_readings_of_the_published_sentence(rows):
     t8, t1, x8, x1 = (truth(s, n) for s in ("tianji", "xingtian") for n in (8, 1))
     direct = find(rows, "tianji", "unique_consumption_ratio", baseline="xingtian")["value"]
     assert direct == pytest.approx(gmean(t8, x8))
-    own = find(rows, "tianji", "unique_consumption_speedup_ratio", baseline=comparison.SELF)["value"]
+    own = find(rows, "tianji", "unique_consumption_speedup_ratio", baseline=ratios.SELF)["value"]
     relative = find(rows, "tianji", "speedup_ratio", baseline="xingtian")["value"]
-    theirs = find(rows, "xingtian", "unique_consumption_speedup_ratio", baseline=comparison.SELF)["value"]
+    theirs = find(rows, "xingtian", "unique_consumption_speedup_ratio", baseline=ratios.SELF)["value"]
     assert relative == pytest.approx(own / theirs) == pytest.approx(gmean(t8, t1) / gmean(x8, x1))
     again = find(rows, "tianji", "unique_consumption_ratio", baseline="tianji-again")
     assert (again["value"], again["n"]) == (pytest.approx(1), 5)
@@ -261,8 +261,8 @@ def test_the_law_is_found_again(rows, runs):
         assert kappa["ci_low"] <= LAWS[system].kappa <= kappa["ci_high"]
         assert sigma["n"] == 5
     assert not [r for r in rows if r["metric"].startswith("usl") and r["system"].endswith(("-copies", "-again"))]
-    laws = comparison.fit_laws(runs)
-    curve = comparison.curves(rows, laws)
+    laws = ratios.fit_laws(runs)
+    curve = ratios.curves(rows, laws)
     here = curve[(curve["system"] == "xingtian") & (curve["nodes"] == 8)].iloc[0]
     assert here["usl"] == pytest.approx(fmean([here["usl"], here["value"]]), rel=0.05)
     assert curve[curve["system"] == "tianji-copies"]["usl"].isna().all()
@@ -272,9 +272,9 @@ def test_few_numbers_of_nodes_leave_a_null_and_a_reason(tmp_path):
     runs = read(made.session(tmp_path, systems=("tianji",), counts=(1, 2, 8), blocks=1))
     row = find(summarise(runs), "tianji", "usl_contention", None)
     assert (row["value"], row["ci_low"], row["n"]) == (None, None, 1)
-    frame = comparison.law_points(comparison.fit_laws(runs))
+    frame = ratios.law_points(ratios.fit_laws(runs))
     assert frame["reason"].tolist() == ["a fit needs 5 numbers of nodes; there are 3"]
-    assert find(summarise(runs), "tianji", "unique_consumption_speedup_ratio", baseline=comparison.SELF)["ci_low"] is None
+    assert find(summarise(runs), "tianji", "unique_consumption_speedup_ratio", baseline=ratios.SELF)["ci_low"] is None
 
 
 def test_nothing_crosses_on_one_node_and_it_is_said(rows):
@@ -288,7 +288,7 @@ def test_blocks_without_a_partner_are_left_out(tmp_path):
     runs = read(tmp_path)
     rows = summarise(runs)
     assert find(rows, "tianji", "unique_consumption_samples_per_s")["n"] == 3
-    assert find(rows, "tianji", "unique_consumption_speedup_ratio", baseline=comparison.SELF)["n"] == 2
+    assert find(rows, "tianji", "unique_consumption_speedup_ratio", baseline=ratios.SELF)["n"] == 2
     assert find(rows, "tianji", "unique_consumption_ratio", baseline="xingtian")["n"] == 2
 
 
@@ -300,9 +300,9 @@ def test_only_nodes_with_cores_of_their_own_have_a_speed_up_and_a_law(tmp_path, 
     made.session(tmp_path, setting, systems=("tianji", "xingtian", "tianji-copies"), counts=(1, 2, 4, 6, 8), blocks=1)
     runs = read(tmp_path)
     rows = summarise(runs)
-    over_one = {r["metric"] for r in rows if r["baseline"] == comparison.SELF or r["metric"].startswith(("speedup", "usl"))}
+    over_one = {r["metric"] for r in rows if r["baseline"] == ratios.SELF or r["metric"].startswith(("speedup", "usl"))}
     assert bool(over_one) is own
-    assert bool(comparison.fit_laws(runs)) is own
+    assert bool(ratios.fit_laws(runs)) is own
     # What is measured on as many nodes is comparable all the same.
     assert find(rows, "tianji", "copies_share_ratio", baseline="tianji-copies")["n"] == 1
     assert find(rows, "tianji", "unique_consumption_ratio", baseline="xingtian")["n"] == 1
@@ -338,7 +338,7 @@ def test_one_workload_in_two_regimes_is_refused(tmp_path):
     ],
 )
 def test_whose_copies(label, labels, copies):
-    assert comparison.copies_of(label, labels) == copies
+    assert ratios.copies_of(label, labels) == copies
 
 
 def test_a_system_that_consumed_nothing_has_no_ratio(tmp_path):

@@ -5,12 +5,13 @@ import pytest
 
 from baselines import system as systems
 from baselines.system import Task
-from suites import bundle, catalogue
-from suites.cli import ConfigError
-from suites.events import Counter, FirstStep, Phase, Process, Progress, Snapshot
-from suites.scaling import host, sweep
+from programs.cli import ConfigError
+from suites.records import bundle
+from suites.records.events import Counter, FirstStep, Phase, Process, Progress, Snapshot
+from suites.scaling import cell, sweep
 from suites.scaling.run import Scaling
-from suites.suite import Request
+from suites.session import catalogue
+from suites.session.suite import Request
 from tianji.launch.node import Cluster, Node
 
 STRONG = sweep.EXPERIMENTS["ppo-cpu-strong"]
@@ -123,18 +124,18 @@ def written(path, *events):
 
 
 def test_records_of_copies_become_one_that_begins_with_the_last_of_them(tmp_path):
-    (tmp_path / host.METER).write_bytes(bundle.encode_event(Phase(1, "testbed", 0)) + b"\n")
+    (tmp_path / cell.METER).write_bytes(bundle.encode_event(Phase(1, "testbed", 0)) + b"\n")
     process = Process(90, "learner g0", {"update": 1.0}, {}, 1.0, 1)
     records = [
         written(
-            tmp_path / "copy-0" / host.EVENTS, FirstStep(10), Progress(20, "learner g0", {"samples_consumed": 5.0}), process
+            tmp_path / "copy-0" / cell.EVENTS, FirstStep(10), Progress(20, "learner g0", {"samples_consumed": 5.0}), process
         ),
-        written(tmp_path / "copy-1" / host.EVENTS, FirstStep(15), Snapshot(16, 0, 0, "x"), Counter(91, "learner_steps", 7.0)),
+        written(tmp_path / "copy-1" / cell.EVENTS, FirstStep(15), Snapshot(16, 0, 0, "x"), Counter(91, "learner_steps", 7.0)),
     ]
-    host.collect(tmp_path, records, copies=True)
-    found = bundle.read_events(tmp_path / host.EVENTS)
+    cell.collect(tmp_path, records, copies=True)
+    found = bundle.read_events(tmp_path / cell.EVENTS)
     assert [event for event in found if isinstance(event, FirstStep)] == [FirstStep(15)]
     assert {event.role for event in found if isinstance(event, Progress | Process | Counter)} == {"copy 0 learner g0", "copy 1"}
     assert not any(isinstance(event, Snapshot) for event in found)
     assert Phase(1, "testbed", 0) in found
-    assert not (tmp_path / host.METER).exists()
+    assert not (tmp_path / cell.METER).exists()

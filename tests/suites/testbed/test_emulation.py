@@ -14,13 +14,13 @@ from pathlib import Path
 import psutil
 import pytest
 
+from programs.cli import ConfigError
 from suites.testbed import emulation, netns, probe
 from suites.testbed.base import Shape
 from suites.testbed.control_groups import MOST
 from suites.testbed.emulation import Emulated
 from suites.testbed.netns import inside
 from suites.testbed.registry import open_testbed, unavailable
-from tianji.settings import ConfigError
 
 REASON = unavailable("netns")
 pytestmark = pytest.mark.skipif(REASON is not None, reason=f"no nodes can be emulated: {REASON}")

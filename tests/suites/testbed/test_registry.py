@@ -7,12 +7,12 @@ import sys
 
 import pytest
 
+from programs.cli import ConfigError
 from suites.testbed import raycluster
 from suites.testbed.base import Shape
 from suites.testbed.ray_daemons import workers
 from suites.testbed.raycluster import Found, RayCluster
 from suites.testbed.registry import open_testbed, unavailable
-from tianji.settings import ConfigError
 
 
 def test_an_unknown_name_is_one_line():

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from suites import bundle
-from suites.bundle import Bundle, Manifest
-from suites.events import Delays, Transfer
+from suites.records import bundle
+from suites.records.bundle import Bundle, Manifest
+from suites.records.events import Delays, Transfer
 from suites.transmission import analysis, sweep
 from suites.transmission.traffic import FEW_SLOTS, FEWEST_SLOTS, in_flight
 

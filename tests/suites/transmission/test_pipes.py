@@ -13,11 +13,11 @@ import pytest
 from commands import processes_told, refusal
 from guests import install
 
+from programs.cli import run
 from reports.__main__ import main as report
-from suites import bundle
 from suites.__main__ import main
-from suites.cli import run
-from suites.events import Delays, Transfer
+from suites.records import bundle
+from suites.records.events import Delays, Transfer
 from suites.testbed import local, netns
 from suites.transmission import run as suite
 from suites.transmission import sweep

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from programs.cli import ConfigError
 from tianji.algorithms import algorithm, kernels, networks
 from tianji.algorithms.impala import IMPALA
 from tianji.algorithms.impala_numpy import NumpyKernel
@@ -15,7 +16,6 @@ from tianji.algorithms.networks_torch import heads
 from tianji.algorithms.rollouts import Rollouts
 from tianji.config import IMPALAConfig, NetworkConfig, TrainConfig
 from tianji.envs import EnvDescription
-from tianji.settings import ConfigError
 
 SEED = 5
 """Of a chunk with terminations and truncations."""

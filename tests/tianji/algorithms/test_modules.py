@@ -9,15 +9,15 @@ import pytest
 import torch
 from commands import refusal
 
+from programs.cli import ConfigError, run
 from tianji.__main__ import main
 from tianji.algorithms import algorithm, dqn_torch, impala_torch, kernels, modules, networks, networks_torch, ppo_torch
 from tianji.algorithms.dqn import Regression
 from tianji.algorithms.rollouts import Rollouts
-from tianji.cli import run
 from tianji.config import DQNConfig, NetworkConfig, PPOConfig, TrainConfig
 from tianji.envs import EnvDescription
 from tianji.policy import Policy, load_policy, save_policy
-from tianji.settings import ConfigError, convert
+from tianji.settings import convert
 from tianji.training import train
 
 MODULES = """

@@ -14,6 +14,7 @@ from safetensors import safe_open
 from safetensors.numpy import save_file
 from torch import nn
 
+from programs.cli import ConfigError
 from tianji.algorithms import algorithm, networks_torch
 from tianji.algorithms.flat import orthogonal
 from tianji.algorithms.networks import KINDS, ActorCritic, QNetwork, build, make
@@ -21,7 +22,6 @@ from tianji.algorithms.rollouts import Rollouts
 from tianji.config import NetworkConfig, PPOConfig, TrainConfig
 from tianji.envs import EnvDescription
 from tianji.policy import Policy, load_policy, save_policy
-from tianji.settings import ConfigError
 
 IMAGE = (4, 42, 42)
 PLAIN, DUELING, GELU = {}, {"dueling": True}, {"activation": "gelu"}

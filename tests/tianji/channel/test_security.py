@@ -3,10 +3,10 @@
 import pytest
 import zmq
 
+from programs.cli import ConfigError
 from tianji.__main__ import main
 from tianji.channel.base import ChannelError
 from tianji.channel.security import Keys, is_loopback
-from tianji.settings import ConfigError
 
 
 def test_the_command_makes_a_file_that_only_its_owner_can_read(tmp_path, capsys):

@@ -11,8 +11,8 @@ import on_a_cluster
 import pytest
 from commands import processes_told, refusal
 
+from programs.cli import run
 from tianji.__main__ import main
-from tianji.cli import run
 from tianji.launch.ray import Placement
 from tianji.topology import lay_out
 from tianji.training import train

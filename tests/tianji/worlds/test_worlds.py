@@ -8,11 +8,11 @@ import numpy as np
 import psutil
 import pytest
 
+from programs.cli import ConfigError
 from tianji.config import DQNConfig, NetworkConfig
 from tianji.envs import describe
 from tianji.launch.supervisor import Restarted, RoleFailed
 from tianji.messages import ACTOR_STEPS, Episode, Episodes, Progress, Report, Saved, Snapshot, Started
-from tianji.settings import ConfigError
 from tianji.training import Watch, train
 from tianji.worlds import lockstep
 

@@ -1,0 +1,1 @@
+"""What every command and child process of the project does alike. Standard library only."""

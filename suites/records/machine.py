@@ -1,0 +1,83 @@
+"""What a result was measured on: hardware, kernel, versions, limits. No host name, user name or path."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+PACKAGES = ("numpy", "torch", "ray", "stable-baselines3", "gymnasium", "box2d", "ale-py", "pyzmq", "msgspec", "safetensors")
+ROOT = Path(__file__).parents[2]
+
+
+def manifest() -> dict[str, Any]:
+    """The environment of this process, as plain data."""
+    return {
+        "cpu_model": _cpu_model(),
+        "cpu_count": os.cpu_count(),
+        "cpu_usable": len(os.sched_getaffinity(0)),
+        "cpu_quota_cores": _quota(),
+        "memory_bytes": psutil.virtual_memory().total,
+        "load_1min_at_start": round(os.getloadavg()[0], 2),
+        "kernel": platform.release(),
+        "system": platform.system(),
+        "python": platform.python_version(),
+        "packages": {name: v for name in PACKAGES if (v := _version(name))},
+        "threads_per_role": 1,
+        **_revision(),
+    }
+
+
+def name(environment: dict[str, Any]) -> str:
+    """What to call the machine of a manifest."""
+    cores = environment["cpu_usable"]
+    return f"{cores} core{'s' * (cores != 1)} of {environment['cpu_model']}"
+
+
+def _cpu_model() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
+
+
+def _quota() -> float | None:
+    """Cores that the control group grants (v2, then v1); None without a limit."""
+    try:
+        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
+    except (OSError, ValueError):
+        try:
+            quota = Path("/sys/fs/cgroup/cpu/cpu.cfs_quota_us").read_text().strip()
+            period = Path("/sys/fs/cgroup/cpu/cpu.cfs_period_us").read_text().strip()
+        except OSError:
+            return None
+    return None if quota in ("max", "-1") else int(quota) / int(period)
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _revision() -> dict[str, Any]:
+    """Commit of the checkout and whether it differs; both None for an installed copy."""
+
+    def git(*arguments: str) -> str | None:
+        try:
+            done = subprocess.run(["git", "-C", str(ROOT), *arguments], capture_output=True, text=True, timeout=20, check=False)
+        except (OSError, subprocess.TimeoutExpired):
+            return None
+        return done.stdout.strip() if done.returncode == 0 else None
+
+    if git("rev-parse", "--show-prefix") != "":
+        return {"git_commit": None, "git_dirty": None}
+    status = git("status", "--porcelain")
+    return {"git_commit": git("rev-parse", "HEAD"), "git_dirty": None if status is None else bool(status)}

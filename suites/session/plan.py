@@ -1,0 +1,125 @@
+"""What a session will run: blocks of cells, laid out before the first one starts, and kept in `session.json`."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from programs.cli import ConfigError
+from suites.statistics.summary import AGAIN
+
+SCHEMA = "tianji-bench/session/1"
+
+
+class Cell(Struct, frozen=True, kw_only=True):
+    """One run."""
+
+    workload: str
+    system: str
+    replica: int
+    block: int
+    position: int
+    seed: int
+    explorers: int | None = None
+    """Where their number is part of the comparison."""
+    nodes: int | None = None
+    """Likewise."""
+
+    @property
+    def label(self) -> str:
+        """The system, and whether it is its second run of the block."""
+        return f"{self.system}{AGAIN}" if self.replica else self.system
+
+    @property
+    def directory(self) -> str:
+        """Name of its folder."""
+        return f"{self.setting}.b{self.block}.p{self.position}.{self.label}"
+
+    @property
+    def setting(self) -> str:
+        """What all systems of its block have in common."""
+        parts = [self.workload]
+        parts += [] if self.explorers is None else [f"n{self.explorers}"]
+        parts += [] if self.nodes is None else [f"nodes{self.nodes}"]
+        return ".".join(parts)
+
+
+class Plan(Struct, frozen=True, kw_only=True):
+    """A session, complete."""
+
+    schema: str = SCHEMA
+    session: str
+    suite: str
+    profile: str
+    workloads: dict[str, Any]
+    """The complete workloads as they stood: a session that is resumed goes on with the same."""
+    systems: tuple[str, ...]
+    cores: tuple[int, ...]
+    cells: tuple[Cell, ...]
+
+    def blocks(self) -> list[tuple[Cell, ...]]:
+        """Cells that belong together: every system once, same workload, same seed; in the order of the plan."""
+        grouped: dict[tuple[int, str], list[Cell]] = {}
+        for cell in self.cells:
+            grouped.setdefault((cell.block, cell.setting), []).append(cell)
+        return [tuple(cells) for cells in grouped.values()]
+
+
+def new_session() -> str:
+    """A name for a session that no other has."""
+    return secrets.token_hex(6)
+
+
+def block_of(
+    workload: str,
+    systems: Sequence[str],
+    twice: str | None,
+    block: int,
+    explorers: int | None = None,
+    first_seed: int = 0,
+    nodes: int | None = None,
+) -> Iterator[Cell]:
+    """One block: every system once, one of them twice, in an order that rotates with the block; seeds count up by block.
+
+    Parameters
+    ----------
+    twice
+        the system that runs again (the first one where it is not among them): A against A shows the noise floor. None: no
+        system does.
+    """
+    again = [] if twice is None else [(twice if twice in systems else systems[0], 1)]
+    round_of = [(system, 0) for system in systems] + again
+    turn = block % len(round_of)
+    for position, (system, replica) in enumerate(round_of[turn:] + round_of[:turn]):
+        yield Cell(
+            workload=workload,
+            system=system,
+            replica=replica,
+            block=block,
+            position=position,
+            seed=first_seed + block,
+            explorers=explorers,
+            nodes=nodes,
+        )
+
+
+def read(path: Path) -> Plan:
+    """Read a session file.
+
+    Raises
+    ------
+    ConfigError
+        when it is damaged or of another schema.
+    """
+    try:
+        plan = msgspec.json.decode(path.read_bytes(), type=Plan)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: damaged session file: {error}") from None
+    if plan.schema != SCHEMA:
+        raise ConfigError(f"{path}: has schema {plan.schema}; this version reads {SCHEMA}")
+    return plan

@@ -1,0 +1,1 @@
+"""Pure statistics: intervals, crossings, scalability fits, the regression gate, rows of a summary."""

@@ -1,0 +1,126 @@
+"""The record of two revisions measured in turns on one machine: `comparison.json`.
+
+Written after every round, so that an interrupted comparison can be judged as far as it came; `suites.statistics.gate` does.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct
+
+from suites.records.bundle import BundleError
+from suites.statistics.gate import Better, Rule, worsening
+
+SCHEMA = "tianji-bench/comparison/1"
+FILE = "comparison.json"
+Side = Literal["base", "head"]
+
+
+class Metric(Struct, frozen=True):
+    """What is measured, and what its work is: where that differs, values cannot be compared."""
+
+    name: str
+    about: str
+    unit: str
+    better: Better
+    configuration: dict[str, Any]
+
+
+class Round(Struct, frozen=True):
+    """Both revisions in fresh processes, measured in turns."""
+
+    seed: int
+    first: Side
+    pairs: dict[str, list[tuple[float, float]]]
+    """By metric: values of base and head, next to each other in time."""
+    seconds: float
+    """That the round took."""
+
+
+class Comparison(Struct, frozen=True, kw_only=True):
+    """Two revisions, measured in turns."""
+
+    schema: str = SCHEMA
+    environments: dict[Side, dict[str, Any]]
+    metrics: tuple[Metric, ...]
+    left_out: dict[str, str] = {}
+    """Metrics that cannot be compared, and why."""
+    failed: tuple[str, ...] = ()
+    """Runs of the head that failed where the base's did not."""
+    planted: str | None = None
+    """What was done to the head on purpose, in a trial of the gate."""
+    size: float = Rule.size
+    error: float = Rule.error
+    looks: tuple[int, ...] = Rule.looks
+    rounds: tuple[Round, ...] = ()
+
+    @property
+    def rule(self) -> Rule:
+        """By which it is judged."""
+        return Rule(self.size, self.error, self.looks)
+
+    @property
+    def better(self) -> Mapping[str, Better]:
+        """By metric, which direction is the good one."""
+        return {metric.name: metric.better for metric in self.metrics}
+
+    def worsenings(self) -> dict[str, list[float]]:
+        """By metric, one number a round: the median over its pairs, which one hiccup does not move."""
+        return {
+            metric.name: [
+                statistics.median(worsening(base, head, metric.better) for base, head in one.pairs[metric.name])
+                for one in self.rounds
+            ]
+            for metric in self.metrics
+        }
+
+
+def read(path: Path) -> Comparison:
+    """Read a comparison.
+
+    Parameters
+    ----------
+    path
+        the file, or the folder that it is in.
+
+    Raises
+    ------
+    BundleError
+        when there is none, or it is damaged, or of another schema, or a round lacks a metric.
+    """
+    file = path / FILE if path.is_dir() else path
+    try:
+        data = file.read_bytes()
+    except OSError as error:
+        raise BundleError(f"{file}: {error.strerror}") from None
+    try:
+        schema = msgspec.json.decode(data, type=_Schema).schema
+        if schema != SCHEMA:
+            raise BundleError(f"{file}: has schema {schema}; this version reads {SCHEMA}")
+        found = msgspec.json.decode(data, type=Comparison)
+        # Whether they are to be had.
+        _ = found.rule, found.worsenings()
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise BundleError(f"{file}: damaged: {error}") from None
+    except (KeyError, ValueError, statistics.StatisticsError) as error:
+        raise BundleError(
+            f"{file}: damaged: a round lacks {error}" if isinstance(error, KeyError) else f"{file}: {error}"
+        ) from None
+    return found
+
+
+def write(comparison: Comparison, folder: Path) -> None:
+    """Replace the record in a folder, at once."""
+    new = folder / f"{FILE}.new"
+    new.write_bytes(msgspec.json.encode(comparison) + b"\n")
+    os.replace(new, folder / FILE)
+
+
+class _Schema(Struct):
+    schema: str

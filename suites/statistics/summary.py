@@ -1,0 +1,43 @@
+"""Rows of `summary.json`: one scalar each, with everything that says what it is of. Imports no other package of the project."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from suites.records.bundle import Bundle
+from suites.statistics.intervals import Estimate
+
+Row = dict[str, Any]
+AGAIN = "-again"
+"""How the label of a block's second run of a system ends."""
+
+
+def row(suite: str, workload: str, system: str, metric: str, unit: str, estimate: Estimate, **more: Any) -> Row:
+    """One scalar; keys that do not apply are null, and there is no NaN."""
+    keys: Row = {
+        "suite": suite,
+        "workload": workload,
+        "system": system,
+        "baseline": None,
+        "division": "closed",
+        "testbed": "local",
+        "nodes": 1,
+        "scaling": None,
+        "size_bytes": None,
+        "explorers": None,
+        "threshold_kind": None,
+        "metric": metric,
+        "unit": unit,
+        "value": estimate.value,
+        "ci_low": estimate.low,
+        "ci_high": estimate.high,
+        "n": estimate.n,
+        "censored": 0,
+    }
+    return keys | more
+
+
+def label_of(bundle: Bundle) -> str:
+    """The system's id; the second run of a block ends in `AGAIN`."""
+    manifest = bundle.manifest
+    return f"{manifest.system}{AGAIN}" if manifest.replica else manifest.system

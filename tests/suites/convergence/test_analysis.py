@@ -1,0 +1,127 @@
+"""Ratios and bounds from bundles that are made up event by event."""
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from suites.convergence.analysis import overlap_bound, summarise, understand
+from suites.records.bundle import SCHEMA, Bundle, Manifest
+from suites.records.events import Episode, Evaluation, FirstStep, Snapshot, Usage
+
+SECOND = 10**9
+WORKLOAD = {
+    "budget_steps": 400,
+    "thresholds": {"training": 90.0, "evaluated": 90.0},
+    "evaluation": {"in_a_row": 2},
+}
+
+
+def make(system, block, reached_at, step_s=1.0):
+    """Four snapshots, 100 steps apart; the policy is good from the snapshot number `reached_at` on (None: never)."""
+    manifest = Manifest(
+        schema=SCHEMA,
+        status="completed",
+        suite="convergence",
+        profile="smoke",
+        workload="w-x",
+        system=system,
+        system_title=system,
+        seed=block,
+        replica=0,
+        block=block,
+        position=0,
+        session="s",
+        cores=2,
+        configuration={"workload": WORKLOAD},
+        deviations=[],
+        environment={},
+        phases_s={},
+    )
+    at = [int(i * step_s * SECOND) for i in range(5)]
+    events = [Usage(0, 1.0, 5), FirstStep(0), Usage(at[4], 9.0, 7)]
+    for i in range(5):
+        good = reached_at is not None and i >= reached_at
+        events.append(Snapshot(at[i], i * 100, i, f"{i}"))
+        events.append(Evaluation(0, i * 100, i, "curve", [100.0 if good else 10.0] * 3))
+        if good:
+            events.append(Evaluation(0, i * 100, i, "confirm", [100.0] * 3))
+        events += [Episode(at[i] + k, 100.0 if good else 10.0, 1, i * 100) for k in range(100)]
+    return understand(Bundle(manifest, events, Path(f"{system}{block}")))
+
+
+def find(rows, **wanted):
+    (found,) = [row for row in rows if all(row[k] == v for k, v in wanted.items())]
+    return found
+
+
+def test_crossings_are_intervals_with_steps_and_core_seconds():
+    run = make("a", 0, 2)
+    crossing = run.crossings["evaluated"]
+    assert (crossing.seconds_before, crossing.seconds, crossing.steps) == (1.0, 2.0, 200)
+    assert crossing.core_seconds == pytest.approx(4.0)
+    # 90 of 100 episodes must be good: the ninetieth after the second snapshot (they come a nanosecond apart, from 10).
+    assert run.crossings["training"].steps == 200
+    assert run.production_steps_per_s == pytest.approx(100.0)
+
+
+def test_a_lone_good_snapshot_is_no_crossing():
+    run = make("a", 0, 4)
+    assert run.crossings["evaluated"] is None
+
+
+def test_ratios_are_formed_within_blocks():
+    runs = [make("a", 0, 1), make("b", 0, 2), make("a", 1, 1, step_s=10.0), make("b", 1, 2, step_s=10.0)]
+    row = find(summarise(runs, [("a", "b")]), metric="time_to_threshold_ratio", threshold_kind="evaluated")
+    assert (row["system"], row["baseline"], row["n"], row["censored"]) == ("a", "b", 2, 0)
+    assert row["value"] == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize("rate", [0.0, float("nan")])
+def test_a_run_that_stood_still_is_left_out_of_ratios_of_throughput(rate):
+    still, moving = make("a", 0, 1), make("a", 1, 1)
+    runs = [dataclasses.replace(still, production_steps_per_s=rate), moving]
+    runs += [make("b", 0, 1), make("b", 1, 1)]
+    row = find(summarise(runs, [("a", "b")]), metric="production_ratio", system="a")
+    assert (row["n"], row["censored"]) == (1, 1)
+    assert row["value"] == pytest.approx(moving.production_steps_per_s / runs[-1].production_steps_per_s)
+
+
+def test_where_one_side_never_gets_there_the_ratio_is_a_bound():
+    runs = [make("a", 0, 1), make("b", 0, None), make("a", 1, 1), make("b", 1, 2)]
+    rows = summarise(runs, [("a", "b"), ("b", "a")])
+    bound = find(rows, metric="time_to_threshold_ratio_at_least", threshold_kind="evaluated", system="a")
+    assert (bound["n"], bound["ci_low"]) == (2, None)
+    assert bound["value"] == pytest.approx((4.0 * 2.0) ** 0.5, rel=1e-6)
+    mirrored = find(rows, metric="time_to_threshold_ratio_at_most", threshold_kind="evaluated", system="b")
+    assert mirrored["value"] == pytest.approx(1 / bound["value"])
+    plain = find(rows, metric="time_to_threshold_ratio", threshold_kind="evaluated", system="a")
+    assert (plain["n"], plain["censored"]) == (1, 1)
+
+
+def test_censored_runs_stay_in_the_count():
+    rows = summarise([make("a", 0, 1), make("a", 1, None)], [])
+    of = {row["metric"]: row for row in rows if row["threshold_kind"] == "evaluated"}
+    assert (of["time_to_threshold_s"]["n"], of["time_to_threshold_s"]["censored"]) == (2, 1)
+    assert of["success_rate"]["value"] == 0.5
+    assert of["expected_running_time_s"]["value"] == pytest.approx(1.0 + 4.0, rel=1e-3)
+    assert of["restricted_mean_time_s"]["value"] == pytest.approx((1.0 + 4.0) / 2, rel=1e-3)
+
+
+def test_no_overlap_bound_without_the_roles():
+    assert overlap_bound(make("a", 0, 1)) is None
+
+
+def test_mean_times_of_all_systems_are_restricted_to_one_horizon():
+    """The faster one was watched for 4 s, the slower one for 40 s, in which it got there after 10."""
+    rows = summarise([make("fast", 0, 1), make("slow", 0, 1, step_s=10.0)], [])
+    for system, mean in (("fast", 1.0), ("slow", 4.0)):
+        of_it = {row["metric"]: row["value"] for row in rows if (row["system"], row["threshold_kind"]) == (system, "evaluated")}
+        assert of_it["restricted_horizon_s"] == pytest.approx(4.0, rel=1e-6)
+        assert of_it["restricted_mean_time_s"] == pytest.approx(mean, rel=1e-6)
+
+
+def test_a_run_that_its_time_ended_before_a_tenth_of_its_budget_has_a_throughput(monkeypatch):
+    monkeypatch.setitem(WORKLOAD, "budget_steps", 100_000)
+    row = find(summarise([make("a", 0, None)], []), metric="production_steps_per_s")
+    assert row["value"] == pytest.approx(100.0)

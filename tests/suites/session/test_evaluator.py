@@ -1,0 +1,136 @@
+"""Snapshots are played by several processes; what comes back is what one player in this process finds."""
+
+import subprocess
+import sys
+
+import msgspec
+import numpy as np
+import psutil
+import pytest
+
+from suites.records.events import Snapshot
+from suites.session import catalogue, evaluator
+from suites.session.evaluator import evaluate
+from tianji.algorithms import networks
+from tianji.play import Player
+from tianji.policy import Policy, load_policy, save_policy
+
+SNAPSHOTS = 9
+
+
+def judges():
+    return [p for p in psutil.Process().children() if "suites.session.judge" in p.cmdline()]
+
+
+@pytest.fixture
+def snapshots(tmp_path):
+    """Policies that each push the cart by chance, and hold the pole up for different times."""
+    found = []
+    for i in range(SNAPSHOTS):
+        network = networks.build(catalogue.load("cartpole-ppo-zoo").network, 4, 2)
+        file = f"{i}.safetensors"
+        save_policy(tmp_path / file, Policy(network, 40 * network.initialise(40 + i)))
+        found.append(Snapshot(ns=i, steps=100 * i, version=i, file=file))
+    return found
+
+
+@pytest.fixture
+def alone(tmp_path, snapshots):
+    """Returns of each snapshot [snapshots, episodes] on the episodes from a seed, played here one after another."""
+
+    def play(first_seed, episodes=4):
+        player = Player("CartPole-v1", episodes)
+        seeds = range(first_seed, first_seed + episodes)
+        returns = [player.play(load_policy(tmp_path / s.file), seeds) for s in snapshots]
+        player.close()
+        return np.array(returns)
+
+    return play
+
+
+def of_threshold(tiny, evaluated):
+    return catalogue.load(str(tiny(training=1.0, evaluated=evaluated)))
+
+
+def test_processes_find_what_one_player_finds_and_leave_nothing(tiny, tmp_path, snapshots, alone):
+    shares = []
+    workload = of_threshold(tiny, 501.0)
+    found = list(evaluate(tmp_path, workload, snapshots, shares.append))
+    assert [(e.steps, e.version, e.purpose) for e in found] == [(s.steps, s.version, "curve") for s in snapshots]
+    assert np.array_equal([e.returns for e in found], alone(workload.evaluation.seed))
+    assert len({tuple(e.returns) for e in found}) > 1, "policies that all play alike would be in order in any order"
+    assert shares == pytest.approx([(i + 1) / SNAPSHOTS for i in range(SNAPSHOTS)])
+    assert not judges()
+
+
+def test_a_crossing_is_confirmed_on_other_episodes_and_the_next_tried_if_it_is_not(tiny, tmp_path, snapshots, alone):
+    workload = of_threshold(tiny, 1.0)
+    first = workload.evaluation.seed
+    curve, confirming = alone(first).mean(axis=1), alone(first + workload.evaluation.episodes).mean(axis=1)
+    threshold = float(curve[1])
+    # Two in a row begin at 1 and at 2; on other episodes the first of them stays below.
+    assert [i for i in range(SNAPSHOTS - 1) if min(curve[i : i + 2]) >= threshold] == [1, 2]
+    assert confirming[1] < threshold <= confirming[2]
+    workload = msgspec.structs.replace(workload, thresholds=msgspec.structs.replace(workload.thresholds, evaluated=threshold))
+    found = [e for e in evaluate(tmp_path, workload, snapshots, lambda share: None) if e.purpose == "confirm"]
+    assert [e.version for e in found] == [1, 2]
+    assert [np.mean(e.returns) for e in found] == pytest.approx(confirming[1:3])
+
+
+def test_a_snapshot_that_cannot_be_played_is_named_and_no_process_is_left(tiny, tmp_path, snapshots):
+    (tmp_path / snapshots[5].file).write_bytes(b"no policy")
+    with pytest.raises(ChildProcessError, match=snapshots[5].file):
+        list(evaluate(tmp_path, of_threshold(tiny, 501.0), snapshots, lambda share: None))
+    assert not judges()
+
+
+def test_who_stops_listening_leaves_no_process(tiny, tmp_path, snapshots):
+    playing = evaluate(tmp_path, of_threshold(tiny, 501.0), snapshots, lambda share: None)
+    next(playing)
+    assert judges()
+    playing.close()
+    assert not judges()
+
+
+def test_a_run_that_left_no_snapshot_has_no_evaluation(tiny, tmp_path):
+    assert list(evaluate(tmp_path, of_threshold(tiny, 501.0), [], lambda share: None)) == []
+
+
+KILLED = """
+import sys
+from pathlib import Path
+import msgspec
+from baselines.workload import Workload
+from suites.session.evaluator import evaluate
+from suites.records.events import Snapshot
+
+workload = msgspec.json.decode(sys.argv[1], type=Workload)
+snapshots = [Snapshot(0, 100 * i, i, f"{i}.safetensors") for i in range(9)]
+for evaluation in evaluate(Path(sys.argv[2]), workload, snapshots, lambda share: None):
+    print(evaluation.steps, flush=True)
+    sys.stdin.readline()
+"""
+
+
+@pytest.mark.timeout(60)
+def test_judges_end_with_a_parent_that_is_killed(tiny, tmp_path, snapshots):
+    workload = msgspec.json.encode(of_threshold(tiny, 501.0)).decode()
+    pipe = subprocess.PIPE
+    with subprocess.Popen([sys.executable, "-c", KILLED, workload, str(tmp_path)], stdin=pipe, stdout=pipe) as parent:
+        assert parent.stdout.readline() == b"0\n"
+        found = [p for p in psutil.Process(parent.pid).children() if "suites.session.judge" in p.cmdline()]
+        assert found
+        parent.kill()
+        gone, alive = psutil.wait_procs(found, timeout=20)
+        assert not alive
+    assert len(gone) == len(found)
+
+
+def test_a_start_that_fails_half_way_leaves_no_process(tiny, tmp_path, snapshots, monkeypatch):
+    def nothing_to_say(process, what):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(evaluator, "_say", nothing_to_say)
+    with pytest.raises(KeyboardInterrupt):
+        next(evaluate(tmp_path, of_threshold(tiny, 501.0), snapshots, lambda share: None))
+    assert not judges()
