@@ -13,7 +13,7 @@ import msgspec
 import pandas as pd
 
 from suites.convergence import analysis
-from suites.records import bundle, machine
+from suites.records import bundle, machine, store
 from suites.records.bundle import Bundle
 from suites.scaling import analysis as scaling
 from suites.scaling import ratios
@@ -115,7 +115,8 @@ def load(roots: list[Path]) -> Dataset:
         for a folder without bundles, for the first bundle that breaks the schema, and for a workload that was measured on
         several machines.
     """
-    bundles = [bundle.read(path) for path in bundle.find(roots)]
+    loaded = store.load(roots)
+    bundles = loaded.bundles
     _one_machine_each(bundles)
     completed = [b for b in bundles if b.manifest.status == "completed"]
     training = [b for b in completed if b.manifest.suite == "convergence"]
@@ -135,7 +136,7 @@ def load(roots: list[Path]) -> Dataset:
         "curves-evaluated": thin(analysis.curves(runs, "evaluated")),
         "crossings": analysis.crossing_points(runs),
         "time-shares": analysis.time_shares(runs),
-        "certificate": certificate_rows(bundle.certificates(roots)),
+        "certificate": certificate_rows(loaded.certificates),
         "staleness": staleness.distributions(balanced),
         "staleness-crossings": analysis.crossing_points(balanced_runs),
         "transfers": transmission.transfers(moving),

@@ -1,4 +1,4 @@
-"""`python -m suites list|doctor|run|against|derive`."""
+"""`python -m suites list|doctor|run|against|pack|sessions`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ import msgspec
 from programs.cli import DONE, FAILED, ConfigError, OneLineParser
 from programs.cli import run as run_command
 from suites.convergence.run import Convergence
-from suites.records import bundle, machine
+from suites.records import machine, store
+from suites.records.bundle import BundleError
 from suites.scaling.run import Scaling
 from suites.session import runner
 from suites.session.plan import Plan
@@ -31,7 +32,7 @@ TESTBEDS = sorted({testbed for suite in SUITES.values() for testbed in suite.tes
 def parser() -> OneLineParser:
     """The command line."""
     top = OneLineParser(prog="tianji-bench", description="Measure distributed reinforcement-learning systems.")
-    commands = top.add_subparsers(dest="command", required=True, metavar="list|doctor|run|against|derive")
+    commands = top.add_subparsers(dest="command", required=True, metavar="list|doctor|run|against|pack|sessions")
     listing = commands.add_parser("list", help="suites, profiles, workloads and systems")
     listing.add_argument("--json", action="store_true")
     examine = commands.add_parser("doctor", help="what this machine can and cannot measure")
@@ -60,9 +61,11 @@ def parser() -> OneLineParser:
     against.add_argument("--size", type=float, default=Rule.size, metavar="S", help="what matters: a share (%(default)s)")
     against.add_argument("--most", type=int, default=Rule.looks[-1], metavar="N", help="rounds at most (%(default)s)")
     against.add_argument("--out", type=Path, required=True, metavar="DIR")
-    derive = commands.add_parser("derive", help="copies of bundles for committing: no snapshots, no logs")
-    derive.add_argument("bundles", nargs="+", type=Path, metavar="DIR")
-    derive.add_argument("--out", type=Path, required=True, metavar="DIR")
+    pack = commands.add_parser("pack", help="seal a finished session into one Parquet file")
+    pack.add_argument("folder", type=Path, metavar="DIR", help="that `run --out` wrote")
+    pack.add_argument("--out", type=Path, required=True, metavar="FILE", help="a new file, which ends in .parquet")
+    sessions = commands.add_parser("sessions", help="what the sealed sessions of a folder are, and are for")
+    sessions.add_argument("folder", type=Path, metavar="DIR")
     return top
 
 
@@ -206,14 +209,26 @@ def doctor(options: Any) -> int:
     return DONE
 
 
-def derive(options: Any) -> int:
-    """Copy bundles without what is too large to commit."""
+def pack(options: Any) -> int:
+    """Seal a session."""
     try:
-        made = [bundle.derive(bundle.read(path), options.out) for path in bundle.find(options.bundles)]
-        bundle.add_certificates(options.bundles, options.out)
-    except bundle.BundleError as error:
+        runs = store.seal(options.folder, options.out)
+    except BundleError as error:
         raise ConfigError(str(error)) from error
-    print(f"{len(made)} bundles in {options.out}")
+    print(f"{runs} runs in {options.out}, {options.out.stat().st_size / 1e6:.1f} MB")
+    return DONE
+
+
+def sessions(options: Any) -> int:
+    """Print a table of sealed sessions, in Markdown."""
+    try:
+        lines = store.described(options.folder)
+    except BundleError as error:
+        raise ConfigError(str(error)) from error
+    if not lines:
+        raise ConfigError(f"{options.folder}: holds no sealed session; `python -m suites pack` makes them")
+    for cells in (list(lines[0]), ["---"] * len(lines[0]), *(list(line.values()) for line in lines)):
+        print("|", " | ".join(cells), "|")
     return DONE
 
 
@@ -248,7 +263,7 @@ def against(options: Any) -> int:
 
 def main(arguments: Sequence[str]) -> int:
     options = parser().parse_args(arguments)
-    commands = {"list": show_list, "doctor": doctor, "run": run, "against": against, "derive": derive}
+    commands = {"list": show_list, "doctor": doctor, "run": run, "against": against, "pack": pack, "sessions": sessions}
     return commands[options.command](options)
 
 

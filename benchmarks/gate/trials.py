@@ -1,7 +1,7 @@
 """How often does the gate call something worse where nothing is, and how often does it find what was planted?
 
     python -m benchmarks.gate.trials --out DIR [--kinds nothing,sampling,learner,channel,learning] [--each N]
-    python -m benchmarks.gate.trials --show DIR
+    python -m benchmarks.gate.trials --show DIR|FILE.parquet
 
 A trial is a whole comparison of this revision with itself, or with itself made worse (`planted`), by the rule that
 `nox -s regression` goes by. Every round is recorded (`suites.statistics.comparison`), so that
@@ -49,8 +49,8 @@ def recorded(root: Path) -> dict[str, list[Comparison]]:
     """
     found: dict[str, list[Comparison]] = {}
     try:
-        for file in sorted(root.glob(f"*/{comparison.FILE}")):
-            one = comparison.read(file)
+        folders = sorted(root.glob(f"*/{comparison.FILE}"))
+        for one in comparison.unseal(root).values() if root.is_file() else map(comparison.read, folders):
             if gate.decide(one.worsenings(), one.better, one.rule)[2]:
                 found.setdefault(one.planted or NOTHING, []).append(one)
     except BundleError as error:

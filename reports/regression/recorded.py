@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from suites.convergence import analysis as convergence
-from suites.records import bundle
+from suites.records import store
 from suites.records.bundle import Bundle, BundleError
 from suites.scaling import analysis as scaling
 from suites.statistics.comparison import Comparison, Metric, Round
@@ -130,7 +130,7 @@ def _paired(base: Side, head: Side) -> tuple[dict[str, Metric], dict[str, dict[i
 
 
 def _load(root: Path) -> list[Bundle]:
-    return [bundle.read(path) for path in bundle.find([root])]
+    return store.load([root]).bundles
 
 
 def _same_machine(base: Path, head: Path, ours: list[Bundle], theirs: list[Bundle]) -> None:

@@ -5,10 +5,8 @@ Of the project this imports the events alone (`suites.records.events`): whoever 
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
-import shutil
 import time
 from pathlib import Path
 from typing import Any, Literal
@@ -16,7 +14,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
-from suites.records.events import AnyEvent, Episode, Evaluation, Phase, PhaseName
+from suites.records.events import AnyEvent, Phase, PhaseName
 
 SCHEMA = "tianji-bench/bundle/1"
 CERTIFICATE = "certificate.json"
@@ -62,7 +60,7 @@ class Manifest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     error: str | None = None
     """Last lines of a failed run's output."""
     derived_from: str | None = None
-    """Of a copy for committing: SHA-256 over the parent's two files."""
+    """Of a thinned copy, as earlier versions committed: SHA-256 over the parent's two files."""
 
 
 class Finding(Struct, frozen=True, forbid_unknown_fields=True):
@@ -152,14 +150,27 @@ def read(directory: Path) -> Bundle:
     """
     path = directory / "bundle.json"
     try:
-        manifest = _manifest.decode(path.read_bytes())
+        data = path.read_bytes()
     except FileNotFoundError:
         raise BundleError(f"{path}: no such file; a bundle is a directory with bundle.json and events.jsonl") from None
+    return Bundle(decode_manifest(data, path), read_events(directory / "events.jsonl"), directory)
+
+
+def decode_manifest(data: bytes | str, place: Path) -> Manifest:
+    """Read and check what `bundle.json` holds; `place` is named where it breaks the schema.
+
+    Raises
+    ------
+    BundleError
+        when it does.
+    """
+    try:
+        manifest = _manifest.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise BundleError(f"{path}: damaged, or not a bundle of schema {SCHEMA}: {error}") from None
+        raise BundleError(f"{place}: damaged, or not a bundle of schema {SCHEMA}: {error}") from None
     if manifest.schema != SCHEMA:
-        raise BundleError(f"{path}: has schema {manifest.schema}; this version reads {SCHEMA}")
-    return Bundle(manifest, read_events(directory / "events.jsonl"), directory)
+        raise BundleError(f"{place}: has schema {manifest.schema}; this version reads {SCHEMA}")
+    return manifest
 
 
 def publish(partial: Path, manifest: Manifest) -> Path:
@@ -179,33 +190,6 @@ def publish(partial: Path, manifest: Manifest) -> Path:
     temporary.rename(partial / "bundle.json")
     partial.rename(final)
     return final
-
-
-def derive(parent: Bundle, directory: Path) -> Path:
-    """Write a copy for committing into `directory`: no snapshots, no log, and the parent's digest.
-
-    It yields the same metrics; what it lacks is what a new evaluation would need, and the episodes of a run whose subject was
-    throughput alone.
-
-    Raises
-    ------
-    BundleError
-        when a bundle of that name is there already.
-    """
-    final = directory / parent.path.name
-    partial = final.with_name(final.name + PARTIAL)
-    if final.exists() or partial.exists():
-        raise BundleError(f"{final}: exists; name a new folder")
-    digest = hashlib.sha256()
-    for name in ("bundle.json", "events.jsonl"):
-        digest.update((parent.path / name).read_bytes())
-    partial.mkdir(parents=True)
-    if parent.manifest.suite == "scaling" and not any(isinstance(event, Evaluation) for event in parent.events):
-        kept = [event for event in parent.events if not isinstance(event, Episode)]
-        (partial / "events.jsonl").write_bytes(b"".join(encode_event(event) + b"\n" for event in kept))
-    else:
-        shutil.copyfile(parent.path / "events.jsonl", partial / "events.jsonl")
-    return publish(partial, msgspec.structs.replace(parent.manifest, derived_from=digest.hexdigest()))
 
 
 _PATH = re.compile(r"(?<![\w.:/])/(?:[\w.@+-]+/)+([\w.@+-]+)")
@@ -239,50 +223,18 @@ def certificates(roots: list[Path]) -> list[Certificate]:
     return found
 
 
-def add_certificates(roots: list[Path], directory: Path) -> None:
-    """Write into `directory` one certificate that says what its own and those under these folders say.
-
-    Sessions of different workloads lie side by side there; where two name the same quantity, the later folder's counts.
-
-    Raises
-    ------
-    BundleError
-        for a damaged one.
-    """
-    findings: dict[tuple[str, str, str], Finding] = {}
-    failures: dict[str, str] = {}
-    known = [one for root in (directory, *roots) for one in certificates([root])]
-    for one in known:
-        findings |= {(f.workload, f.system, f.quantity): f for f in one.findings}
-        failures |= one.failures
-    if known:
-        directory.mkdir(parents=True, exist_ok=True)
-        write_certificate(Certificate(known[-1].schema, list(findings.values()), failures), directory)
-
-
 def write_certificate(certificate: Certificate, directory: Path) -> None:
     """Write `certificate.json` there, in the place of one that may be there."""
     (directory / CERTIFICATE).write_bytes(msgspec.json.format(msgspec.json.encode(certificate), indent=1) + b"\n")
 
 
 def find(roots: list[Path]) -> list[Path]:
-    """Directories of published bundles under these folders, sorted; `.partial` and superseded ones are passed over.
-
-    Raises
-    ------
-    BundleError
-        when a folder is missing or holds none.
-    """
-    found: set[Path] = set()
-    for root in roots:
-        if not root.is_dir():
-            raise BundleError(f"{root}: no such folder; give a folder that `python -m suites run --out` wrote")
-        here = {
+    """Directories of published bundles under these folders, sorted; `.partial` and superseded ones are passed over."""
+    return sorted(
+        {
             path.parent
+            for root in roots
             for path in root.rglob("bundle.json")
             if path.parent.suffix != PARTIAL and "superseded" not in path.parts
         }
-        if not here:
-            raise BundleError(f"{root}: holds no bundle; give a folder that `python -m suites run --out` wrote")
-        found |= here
-    return sorted(found)
+    )

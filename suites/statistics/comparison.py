@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
+import pandas as pd
 from msgspec import Struct
 
 from suites.records.bundle import BundleError
@@ -120,6 +121,56 @@ def write(comparison: Comparison, folder: Path) -> None:
     new = folder / f"{FILE}.new"
     new.write_bytes(msgspec.json.encode(comparison) + b"\n")
     os.replace(new, folder / FILE)
+
+
+def seal(folder: Path, file: Path) -> int:
+    """Seal the comparisons in the folders of a folder into one new Parquet file; returns their number.
+
+    A row is a pair of values: of which comparison, round and metric. A comparison's first row has all else of it (`record`).
+
+    Raises
+    ------
+    BundleError
+        when there is none, or one is damaged, or the file exists.
+    """
+    found = {place.parent.name: read(place) for place in sorted(folder.glob(f"*/{FILE}"))}
+    if not found or file.exists():
+        raise BundleError(f"{file}: exists; name a new file" if found else f"{folder}: holds no comparisons")
+    rows: list[dict[str, Any]] = []
+    for name, one in found.items():
+        first = len(rows)
+        units = {metric.name: metric.unit for metric in one.metrics}
+        rows += [
+            {"comparison": name, "planted": one.planted, "round": number, "seed": each.seed, "first": each.first}
+            | {"seconds": each.seconds, "metric": metric, "unit": units.get(metric), "base": base, "head": head}
+            for number, each in enumerate(one.rounds)
+            for metric, pairs in each.pairs.items()
+            for base, head in pairs
+        ]
+        rows[first]["record"] = msgspec.json.encode(msgspec.structs.replace(one, rounds=())).decode()
+    new = file.with_name(file.name + ".new")
+    pd.DataFrame(rows).to_parquet(new, compression="zstd", index=False)
+    if unseal(new) != found:
+        new.unlink()
+        raise BundleError(f"{file}: what was written differs from what was read; nothing is sealed")
+    new.rename(file)
+    return len(found)
+
+
+def unseal(file: Path) -> dict[str, Comparison]:
+    """Comparisons of a sealed file, by the name of the folder that each was in."""
+    found: dict[str, Comparison] = {}
+    for name, own in pd.read_parquet(file).groupby("comparison", sort=True):
+        rounds = []
+        for _, each in own.groupby("round", sort=True):
+            pairs: dict[str, list[tuple[float, float]]] = {}
+            for metric, base, head in zip(each["metric"], each["base"], each["head"], strict=True):
+                pairs.setdefault(metric, []).append((base, head))
+            start = each.iloc[0]
+            rounds.append(Round(int(start["seed"]), start["first"], pairs, float(start["seconds"])))
+        record = msgspec.json.decode(own["record"].dropna().iloc[0], type=Comparison)
+        found[str(name)] = msgspec.structs.replace(record, rounds=tuple(rounds))
+    return found
 
 
 class _Schema(Struct):

@@ -13,7 +13,7 @@ from tianji.algorithms import ppo
 from tianji.algorithms.returns import generalised_advantages
 
 ROOT = Path(__file__).parents[2]
-RECORDED = ROOT / "results" / "reference" / "regression"
+RECORDED = ROOT / "results" / "reference" / "regression.parquet"
 
 
 class Clock:

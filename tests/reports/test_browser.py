@@ -1,14 +1,14 @@
 """The page in a real browser: it renders, asks for nothing, filters, sorts, and can be used without seeing it."""
 
-from pathlib import Path
 
 import browser
 import pytest
+from bundles import unpacked
 
 from programs.cli import run
 from reports.__main__ import main
 
-RECORDED = Path(__file__).parents[2] / "docs" / "results" / "smoke"
+RECORDED = unpacked("docs/results/smoke.parquet")
 pytestmark = [
     pytest.mark.skipif(browser.found() is None, reason="needs Chromium (Debian's package chromium)"),
     pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning"),

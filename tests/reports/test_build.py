@@ -3,19 +3,18 @@
 import json
 import re
 import shutil
-from pathlib import Path
 
 import pandas as pd
 import pytest
+from bundles import unpacked
 from commands import refusal
 
 from programs.cli import run
 from reports import dataset, page, tables
 from reports.__main__ import main
-from suites.records import bundle
 
 PPO, DQN = "cartpole-ppo-zoo", "cartpole-dqn-zoo"
-RECORDED = Path(__file__).parents[2] / "docs" / "results" / "smoke"
+RECORDED = unpacked("docs/results/smoke.parquet")
 
 
 @pytest.fixture(scope="module")
@@ -204,8 +203,7 @@ def test_numbers_have_three_digits(value, text):
 
 
 def test_recorded_bundles_are_derived_and_say_nothing_of_the_machine_s_owner():
-    for path in bundle.find([RECORDED]):
-        manifest = bundle.read(path).manifest
+    for manifest in (b.manifest for b in store.load([RECORDED]).bundles):
         assert manifest.derived_from
         assert manifest.environment["git_dirty"] is False
         assert "/" not in json.dumps(manifest.environment)

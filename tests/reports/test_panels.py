@@ -1,17 +1,17 @@
 """What figures of the convergence suite are made of."""
 
 import dataclasses
-from pathlib import Path
 
 import matplotlib.pyplot as plt
 import pandas as pd
+from bundles import unpacked
 
 from reports import dataset
 from reports.convergence import figures, panels
 from suites.statistics.crossings import KINDS
 
 WORKLOAD = "cartpole-ppo-zoo"
-RECORDED = Path(__file__).parents[2] / "docs" / "results" / "smoke"
+RECORDED = unpacked("docs/results/smoke.parquet")
 
 
 def test_an_axis_of_returns_begins_at_0_or_below_all_points_but_the_lowest():

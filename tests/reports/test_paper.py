@@ -14,9 +14,9 @@ from reports.__main__ import main
 
 ROOT = Path(__file__).parents[2]
 SOURCES = [
-    ROOT / "docs" / "results" / "smoke",
-    ROOT / "results" / "reference" / "staleness" / "ppo-ablation",
-    ROOT / "results" / "reference" / "scaling" / "dqn-five-more-blocks",
+    ROOT / "docs" / "results" / "smoke.parquet",
+    ROOT / "results" / "reference" / "staleness" / "ppo-ablation.parquet",
+    ROOT / "results" / "reference" / "scaling" / "dqn-five-more-blocks.parquet",
 ]
 KINDS = ("svg", "pdf", "png", "csv", "tex")
 POINTS_PER_INCH = 72

@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from bundles import unpacked
 from commands import refusal
 
 from programs.cli import run
@@ -13,7 +14,7 @@ from reports import dataset, readme
 from reports.__main__ import main
 
 ROOT = Path(__file__).parents[2]
-RECORDED = ROOT / "docs" / "results" / "smoke"
+RECORDED = unpacked("docs/results/smoke.parquet")
 
 
 def command(folder, *more):
@@ -109,7 +110,7 @@ def test_the_projects_readme_shows_what_stands_in_its_report():
 
 def test_relaxed_stands_beside_strict_where_it_was_measured(tmp_path):
     """The recorded synchronous runs, under the name of the relaxed system: the same times, so the same ratios."""
-    reference = ROOT / "results" / "reference" / "convergence"
+    reference = unpacked("results/reference/convergence/cartpole-ppo-zoo.parquet")
     for path in reference.glob("cartpole-ppo-zoo.*"):
         label = path.name.rpartition(".")[2]
         if label in ("tianji", "sync", "sb3"):

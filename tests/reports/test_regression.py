@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from bundles import unpacked
 from commands import refusal
 from scaling_bundles import edit, session
 
@@ -159,7 +160,7 @@ def test_too_few_seeds_are_refused(tmp_path, capsys):
 def test_what_has_no_ratio_is_named_with_its_reason(tmp_path):
     """RLlib never got there, and its returns are below nothing; one run of the synchronous system is in the base alone."""
     base, head = tmp_path / "base", tmp_path / "head"
-    for path in (ROOT / "results" / "reference" / "convergence").glob("lunarlander-dqn.*"):
+    for path in unpacked("results/reference/convergence/lunarlander-dqn.parquet").glob("lunarlander-dqn.*"):
         if path.name.endswith(("rllib", "sync")):
             for side in (base, head):
                 shutil.copytree(path, side / path.name)
@@ -176,7 +177,7 @@ def test_what_has_no_ratio_is_named_with_its_reason(tmp_path):
 def test_a_threshold_that_neither_reached_with_one_seed_is_still_compared(tmp_path):
     """The head never gets there, the base with three seeds of five: worse; that of a seed that neither reached is a tie."""
     base, head = tmp_path / "base", tmp_path / "head"
-    for path in (ROOT / "results" / "reference" / "convergence").glob("lunarlander-dqn.*.sb3"):
+    for path in unpacked("results/reference/convergence/lunarlander-dqn.parquet").glob("lunarlander-dqn.*.sb3"):
         for side in (base, head):
             shutil.copytree(path, side / path.name)
     for path in head.rglob("events.jsonl"):

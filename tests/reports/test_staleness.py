@@ -6,12 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from bundles import unpacked
 
 from reports import dataset, staleness
 from reports.tables import markdown
 
 ROOT = Path(__file__).parents[2]
-RECORDED = ROOT / "results" / "reference" / "staleness"
+RECORDED = unpacked("results/reference/staleness")
 PPO, WAITING = "cartpole-ppo-zoo", "cartpole-ppo-waiting"
 
 

@@ -2,17 +2,17 @@
 
 import json
 import re
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from bundles import unpacked
 from scipy import stats
 
 from programs.cli import run
 from reports.__main__ import main
 
-RECORDED = Path(__file__).parents[2] / "results" / "reference" / "transmission"
+RECORDED = unpacked("results/reference/transmission.parquet")
 MIB = 1 << 20
 
 

@@ -1,15 +1,15 @@
 """Who is faster at a glance: a state for each pair, and how many of them there are."""
 
-from pathlib import Path
 
 import pytest
+from bundles import unpacked
 
 from reports import bounds, dataset, page
 from reports.convergence import verdict
 from reports.convergence.verdict import Line, Matrix, Verdict
 
 WORKLOAD = "lunarlander-dqn"
-REFERENCE = Path(__file__).parents[2] / "results" / "reference" / "convergence"
+REFERENCE = unpacked("results/reference/convergence/lunarlander-dqn.parquet")
 
 
 def told(value, low=None, high=None, bound="", n=5):

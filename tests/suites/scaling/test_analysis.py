@@ -11,7 +11,7 @@ import scaling_bundles as made
 from scaling_bundles import LAWS, Setting
 from scipy import stats
 
-from suites.records import bundle
+from suites.records import bundle, store
 from suites.records.events import Counter, Episode, FirstStep, NodeUsage, Progress
 from suites.scaling import analysis, ratios
 from suites.statistics.intervals import interquartile_mean
@@ -353,14 +353,15 @@ def test_a_system_that_consumed_nothing_has_no_ratio(tmp_path):
 
 
 @pytest.mark.parametrize("trains", [True, False])
-def test_a_derived_bundle_says_the_same_and_keeps_episodes_only_where_they_count(tmp_path, trains):
+def test_a_sealed_run_says_the_same_and_keeps_episodes_only_where_they_count(tmp_path, trains):
     place = made.write(tmp_path / "made", "tianji", 2, 0, Setting(trains=trains))
     episode = bundle.encode_event(Episode(10**9, 200.0, 200, 400)) + b"\n"
     with (place / "events.jsonl").open("ab") as file:
         file.write(episode)
-    derived = bundle.read(bundle.derive(bundle.read(place), tmp_path / "derived"))
-    assert any(isinstance(event, Episode) for event in derived.events) is trains
-    before, after = analysis.understand(bundle.read(place)), analysis.understand(derived)
+    store.seal(tmp_path / "made", tmp_path / "one.parquet")
+    (kept,) = store.read(tmp_path / "one.parquet")
+    assert any(isinstance(event, Episode) for event in kept.events) is trains
+    before, after = analysis.understand(bundle.read(place)), analysis.understand(kept)
     assert after.metrics == before.metrics
     assert after.rates == before.rates
     assert after.crossings == before.crossings

@@ -1,0 +1,202 @@
+"""Sealed sessions: everything that was measured, in a file that pandas opens, and nothing that is not whole."""
+
+import re
+from pathlib import Path
+
+import msgspec
+import pandas as pd
+import pytest
+from bundles import EVENTS, make
+
+from programs.cli import run
+from suites.__main__ import main
+from suites.records import bundle, store
+from suites.records.bundle import BundleError
+from suites.records.events import (
+    Counter,
+    Delays,
+    Histogram,
+    NodeCheck,
+    NodeUsage,
+    Phase,
+    Process,
+    Progress,
+    Transfer,
+)
+
+ROOT = Path(__file__).parents[3]
+ALL = [
+    Phase(1, "setup", 10**18),
+    *EVENTS,
+    Progress(10, "actor g0.a0", {"steps": 3.0, "chunks": 1.0}),
+    Process(11, "learner g0", {"update": 0.5}, {}, 0.75, 1 << 30),
+    Counter(12, "learner_lag", 0.1),
+    Histogram(13, "learner_age", {0: 5, 7: 1}),
+    NodeCheck(
+        14,
+        node=0,
+        address="10.0.0.1",
+        cores=None,
+        cores_measured=0.2,
+        link_bits_per_s=10**9,
+        link_measured_bits_per_s=None,
+        round_trip_s=1e-4,
+    ),
+    NodeUsage(
+        15,
+        node=0,
+        cpu_s=1.0,
+        throttled_s=None,
+        daemons_cpu_s=0.0,
+        wire_sent_bytes=2**40,
+        wire_received_bytes=None,
+        socket_bytes=1,
+        control_bytes=0,
+    ),
+    Transfer(16, size_bytes=1024, messages=10, intervals=9.0, seconds=0.1, cpu_s=0.2, tcp_bytes=None),
+    Delays(17, kind="round_trip", size_bytes=1024, count=3, percentiles_ns=list(range(101))),
+]
+
+
+def session(tmp_path, **more):
+    folder = tmp_path / "session"
+    make(folder, "w-x.b0.p0.sync", ALL, environment={"cpu_usable": 2, "cpu_model": "Abacus", "git_commit": "c" * 40}, **more)
+    make(folder, "w-x.b0.p1.tianji", EVENTS, system="tianji", position=1, status="failed", error="x", exit_status=1)
+    return folder
+
+
+def test_there_is_an_example_of_every_event():
+    assert {type(event) for event in ALL} == {kind.type for kind in store.KINDS.values()}
+
+
+def test_a_sealed_session_has_everything_that_its_folder_had(tmp_path):
+    folder, file = session(tmp_path), tmp_path / "one.parquet"
+    found = bundle.Finding("w-x", "sync", "gradient", 1e-7, 1.0, True)
+    certificate = bundle.Certificate("tianji-bench/certificate/1", [found], {"sb3": "absent"})
+    bundle.write_certificate(certificate, folder)
+    assert store.seal(folder, file) == 2
+    loose, sealed = store.load([folder]), store.load([file])
+    assert [(b.manifest, b.events, b.path.name) for b in sealed.bundles] == [
+        (b.manifest, b.events, b.path.name) for b in loose.bundles
+    ]
+    assert [b.events for b in loose.bundles] == [ALL, EVENTS]
+    assert (
+        sealed.certificates == loose.certificates == [bundle.Certificate(found_in, [found], {"sb3": "absent"})]
+        if (found_in := "tianji-bench/certificate/1")
+        else False
+    )
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["one.parquet", "session"]
+
+
+def test_pandas_opens_it(tmp_path):
+    store.seal(session(tmp_path), tmp_path / "one.parquet")
+    table = pd.read_parquet(tmp_path / "one.parquet")
+    assert list(table.columns) == list(store.COLUMNS)
+    assert set(table["run"]) == {"w-x.b0.p0.sync", "w-x.b0.p1.tianji"}
+    assert list(table[table.event == "episode"]["return"]) == [9.0, 9.0]
+    (first, second) = table[table.event == "run"].digest
+    assert len(first) == len(second) == 64
+    assert first != second
+    (counts,) = table[table.event == "progress"].counts
+    assert dict(counts) == {"steps": 3.0, "chunks": 1.0}
+
+
+def test_the_columns_are_described_with_their_types_and_events():
+    rows = re.findall(r"^\| `(\S+)` \| ([^|]+) \| [^|]*\| ([^|]+) \|", (ROOT / "docs" / "data.md").read_text(), re.M)
+    kinds = {"string": "string", "int64": "int64", "double": "double", "map of": "map<", "list of": "list<"}
+    assert [name for name, _, _ in rows] == list(store.COLUMNS)
+    for name, kind, where in rows:
+        assert str(store.COLUMNS[name]).startswith(next(arrow for text, arrow in kinds.items() if kind.startswith(text))), name
+        events = {tag for tag, one in store.KINDS.items() if name in one.columns}
+        assert where in ("every row", "every event", "`run`") or set(re.findall(r"`(\w+)`", where)) == events, name
+
+
+@pytest.mark.parametrize(
+    ("harm", "says"),
+    [
+        (lambda folder: (folder / "w-x.b1.p0.sync.partial").mkdir(), "is not finished"),
+        (lambda folder: make(folder, "w-x.b1.p0.sync", session="other"), "2 sessions"),
+        (lambda folder: (folder.parent / "one.parquet").write_bytes(b"precious"), "exists"),
+    ],
+)
+def test_what_cannot_be_sealed_is_refused_in_one_line(tmp_path, capsys, harm, says):
+    folder, file = session(tmp_path), tmp_path / "one.parquet"
+    harm(folder)
+    before = file.read_bytes() if file.exists() else None
+    assert run("tianji-bench", main, ["pack", str(folder), "--out", str(file)]) == 2
+    assert says in capsys.readouterr().err
+    assert (file.read_bytes() if file.exists() else None) == before
+
+
+def test_no_bundles_no_sealed_session(tmp_path):
+    (tmp_path / "empty").mkdir()
+    for call in (lambda: store.seal(tmp_path / "empty", tmp_path / "x.parquet"), lambda: store.load([tmp_path / "empty"])):
+        with pytest.raises(BundleError, match="holds no bundle"):
+            call()
+    with pytest.raises(BundleError, match="no such folder"):
+        store.load([tmp_path / "nowhere"])
+    with pytest.raises(BundleError, match=r"ends in \.parquet"):
+        store.seal(tmp_path / "empty", tmp_path / "x.zip")
+
+
+def test_damage_is_found(tmp_path):
+    file = tmp_path / "one.parquet"
+    store.seal(session(tmp_path), file)
+    whole = file.read_bytes()
+    for where in (len(whole) // 4, len(whole) // 2):
+        file.write_bytes(whole[:where] + bytes([whole[where] ^ 1]) + whole[where + 1 :])
+        with pytest.raises(BundleError, match="damaged"):
+            store.load([file])
+    file.write_bytes(whole[:-100])
+    with pytest.raises(BundleError, match="damaged"):
+        store.load([file])
+
+
+def test_parquet_of_another_kind_is_no_session(tmp_path):
+    store.seal(session(tmp_path), tmp_path / "one.parquet")
+    pd.DataFrame({"x": [1]}).to_parquet(tmp_path / "other.parquet")
+    assert store.sealed([tmp_path]) == [tmp_path / "one.parquet"]
+    with pytest.raises(BundleError, match="no sealed session"):
+        store.read(tmp_path / "other.parquet")
+
+
+def notes(tmp_path, **more):
+    about = {"purpose": "old", "superseded": {"by": "new.parquet", "why": "it stood still"} | more}
+    (tmp_path / "sessions.toml").write_bytes(msgspec.toml.encode({"old.parquet": about, "new.parquet": {"purpose": "new"}}))
+
+
+@pytest.mark.parametrize(("more", "left"), [({}, 0), ({"systems": ["tianji"]}, 1), ({"workloads": ["other"]}, 2)])
+def test_runs_that_were_superseded_are_left_out_beside_those_that_took_their_place(tmp_path, more, left):
+    for name in ("old", "new"):
+        store.seal(session(tmp_path / name), tmp_path / f"{name}.parquet")
+    notes(tmp_path, **more)
+    both = store.load([tmp_path / "old.parquet", tmp_path / "new.parquet"])
+    assert len(both.bundles) == 2 + left
+    assert [reason.why for _, reason in both.superseded] == ["it stood still"] * (2 - left)
+    assert {b.path.parent.name for b, _ in both.superseded} <= {"old.parquet"}
+    # By itself it is what it was.
+    alone = store.load([tmp_path / "old.parquet"])
+    assert (len(alone.bundles), alone.superseded) == (2, [])
+
+
+def test_notes_that_cannot_be_read_are_told_of(tmp_path):
+    store.seal(session(tmp_path), tmp_path / "old.parquet")
+    (tmp_path / "sessions.toml").write_text("['old.parquet']\npurpos = 'x'\n")
+    with pytest.raises(BundleError, match=r"sessions.toml: damaged: .*purpose"):
+        store.load([tmp_path / "old.parquet"])
+
+
+def test_what_is_kept_here_is_described_and_the_readme_says_the_same(capsys):
+    results = ROOT / "results"
+    assert run("tianji-bench", main, ["sessions", str(results)]) == 0
+    text = (results / "README.md").read_text()
+    between = text.split("not by hand -->\n\n")[1].split("\n<!-- /sessions -->")[0]
+    assert between == capsys.readouterr().out
+    files = {path.relative_to(results).as_posix() for path in store.sealed([results])}
+    known = store.notes(results / "sessions.toml")
+    assert files <= set(known)
+    for note in known.values():
+        assert note.superseded is None or note.superseded.by in files
+    kept = [path for path in (*results.rglob("*"), *(ROOT / "docs" / "results").rglob("*")) if path.is_file()]
+    committed = [path for path in kept if not re.match(r"[a-z]+-\d{3}$", path.relative_to(ROOT).parts[1])]
+    assert len(committed) <= 60
