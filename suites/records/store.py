@@ -159,7 +159,7 @@ def seal(folder: Path, file: Path) -> int:
         "plan": msgspec.json.decode(bundle.scrub(plan.read_text(encoding="utf-8"))) if plan.exists() else None,
         "certificates": certificates,
     }
-    table = pa.concat_tables([_table_of(b, _digest(path)) for b, path in zip(bundles, paths, strict=True)]).combine_chunks()
+    table = pa.concat_tables([_table_of(b) for b in bundles]).combine_chunks()
     table = table.replace_schema_metadata({KEY: msgspec.json.encode(about)})
     file.parent.mkdir(parents=True, exist_ok=True)
     new = file.with_name(file.name + ".new")
@@ -191,19 +191,19 @@ def _thinned(b: Bundle) -> Bundle:
     return msgspec.structs.replace(b, events=[event for event in b.events if not isinstance(event, Episode)])
 
 
-def _digest(directory: Path) -> str:
-    """SHA-256 over a bundle's two files."""
-    digest = hashlib.sha256()
-    for name in ("bundle.json", "events.jsonl"):
-        digest.update((directory / name).read_bytes())
+def _digest(manifest: Manifest, events: Iterable[AnyEvent]) -> str:
+    """SHA-256 over the lines of a run: its manifest in JSON, then `events.jsonl`."""
+    digest = hashlib.sha256(msgspec.json.encode(manifest) + b"\n")
+    for event in events:
+        digest.update(bundle.encode_event(event) + b"\n")
     return digest.hexdigest()
 
 
-def _table_of(b: Bundle, digest: str) -> pa.Table:
+def _table_of(b: Bundle) -> pa.Table:
     """A run's rows."""
     length = 1 + len(b.events)
     values: dict[str, list[Any]] = {name: [None] * length for name in (*FIELDS, "event", "manifest", "digest")}
-    values["event"][0], values["digest"][0] = "run", digest
+    values["event"][0], values["digest"][0] = "run", _digest(b.manifest, b.events)
     values["manifest"][0] = msgspec.json.encode(b.manifest).decode()
     for place, event in enumerate(b.events, 1):
         tag = str(event.__struct_config__.tag)
@@ -224,18 +224,22 @@ def read(file: Path) -> list[Bundle]:
         when the file is no sealed session, or is damaged.
     """
     table = _open(file)
-    names, tags, manifests = (table[name].to_pylist() for name in ("run", "event", "manifest"))
+    names, tags, manifests, digests = (table[name].to_pylist() for name in ("run", "event", "manifest", "digest"))
     starts = [place for place, tag in enumerate(tags) if tag == "run"]
     if starts[:1] != [0]:
         raise BundleError(f"{file}: damaged: it does not begin with a run")
     try:
         events = _events(table, tags)
-        return [
+        found = [
             Bundle(bundle.decode_manifest(manifests[start], file / names[start]), events[start + 1 : end], file / names[start])
             for start, end in itertools.pairwise([*starts, len(tags)])
         ]
     except (KeyError, TypeError, ValueError) as error:
         raise BundleError(f"{file}: damaged: {error}") from None
+    for start, b in zip(starts, found, strict=True):
+        if _digest(b.manifest, b.events) != digests[start]:
+            raise BundleError(f"{file}: damaged: {b.path.name} is not what was sealed")
+    return found
 
 
 def _events(table: pa.Table, tags: Sequence[str]) -> list[Any]:

@@ -1,6 +1,5 @@
 """The page in a real browser: it renders, asks for nothing, filters, sorts, and can be used without seeing it."""
 
-
 import browser
 import pytest
 from bundles import unpacked

@@ -12,6 +12,7 @@ from commands import refusal
 from programs.cli import run
 from reports import dataset, page, tables
 from reports.__main__ import main
+from suites.records import store
 
 PPO, DQN = "cartpole-ppo-zoo", "cartpole-dqn-zoo"
 RECORDED = unpacked("docs/results/smoke.parquet")

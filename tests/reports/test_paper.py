@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from bundles import unpacked
 from commands import refusal
 
 from programs.cli import run
@@ -107,7 +108,7 @@ def test_only_a_folder_of_figures_is_written_over(capsys, tmp_path):
 
 
 def test_a_damaged_bundle_is_named_and_nothing_is_written(capsys, tmp_path):
-    shutil.copytree(SOURCES[0], tmp_path / "copy")
+    shutil.copytree(unpacked("docs/results/smoke.parquet"), tmp_path / "copy")
     victim = sorted((tmp_path / "copy").iterdir())[0]
     (victim / "bundle.json").write_text("{")
     said = refusal(capsys, run, "tianji-report", main, ["paper", str(tmp_path / "copy"), "--out", str(tmp_path / "out")])

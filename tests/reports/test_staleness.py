@@ -69,7 +69,7 @@ def test_the_tables_in_the_document_are_those_of_the_bundles(data):
     for workload in (PPO, WAITING, "cartpole-dqn-zoo", "cartpole-impala"):
         assert markdown(staleness.balance(data, workload)) in document
     assert markdown(staleness.waiting(data, WAITING)) in document
-    before = dataset.load([ROOT / "results" / "earlier" / "staleness" / "waiting"])
+    before = dataset.load([ROOT / "results" / "earlier" / "staleness" / "waiting.parquet"])
     assert markdown(staleness.waiting(before, WAITING)) in document
 
 

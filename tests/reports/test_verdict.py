@@ -1,6 +1,5 @@
 """Who is faster at a glance: a state for each pair, and how many of them there are."""
 
-
 import pytest
 from bundles import unpacked
 
