@@ -18,12 +18,15 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from baselines.registry import Registry
 from baselines.workload import Workload
+from programs.registry import Registry
 from tianji.launch.node import Cluster
 
 if TYPE_CHECKING:
     from baselines.certificate import Evidence, Frozen
+
+
+Scalar = bool | int | float | str
 
 
 class Task(Struct, frozen=True):
@@ -36,6 +39,8 @@ class Task(Struct, frozen=True):
     """Processors that the run may use, all its processes together."""
     cluster: Cluster | None = None
     """Nodes to spread over, one group of actors or more on each; None: this host is all there is."""
+    options: dict[str, Scalar] = {}
+    """What a suite varies beside the workload (see `System.takes`)."""
 
     @property
     def nodes(self) -> int:
@@ -106,6 +111,10 @@ class System(ABC):
         """Why it cannot spread this workload over so many nodes, in a few words; None when it can."""
         return None if nodes == 1 else "it runs on one host"
 
+    def takes(self, option: str) -> bool:
+        """Whether a task's option of this name means something to it; a suite asks no system for one that does not."""
+        return False
+
     @abstractmethod
     def deviations(self, task: Task) -> list[str]:
         """Where it departs from the matched configuration, in words; empty when nowhere."""
@@ -149,6 +158,7 @@ SYSTEMS: Registry[type[System]] = Registry(
         "sb3": "baselines.sb3.system:StableBaselines3",
         "xingtian": "baselines.xingtian.system:XingTian",
     },
+    "system",
 )
 
 

@@ -14,6 +14,7 @@ from tianji.config import DQNConfig, IMPALAConfig, PPOConfig, TrainConfig
 from tianji.launch.node import Cluster
 from tianji.launch.supervisor import Heard
 from tianji.messages import Episodes, Progress, Report, Snapshot, Started
+from tianji.settings import paths, replaced
 from tianji.training import train
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ class SameCode(System):
         w = task.workload
         if task.cluster is not None and task.cluster.ray_address is not None:
             more |= {"launcher": "ray", "ray_address": task.cluster.ray_address, "placement": "STRICT_SPREAD"}
-        return TrainConfig(
+        config = TrainConfig(
             env=w.env,
             algo=w.algo,
             seed=task.seed,
@@ -74,6 +75,10 @@ class SameCode(System):
             restarts=0,
             **more,
         )
+        return replaced(config, task.options) if task.options else config
+
+    def takes(self, option: str) -> bool:
+        return option in paths(TrainConfig)
 
 
 def _private(cluster: Cluster | None) -> bool:

@@ -13,20 +13,14 @@ import msgspec
 
 from programs.cli import DONE, FAILED, ConfigError, OneLineParser
 from programs.cli import run as run_command
-from suites.convergence.run import Convergence
 from suites.records import machine, store
 from suites.records.bundle import BundleError
-from suites.scaling.run import Scaling
 from suites.session import runner
 from suites.session.plan import Plan
-from suites.session.suite import Request, Suite
-from suites.staleness.run import Staleness
+from suites.session.suite import SUITES, Request, Suite, every
 from suites.statistics.gate import Rule
-from suites.transmission.run import Transmission
 
-SUITES: dict[str, Suite] = {suite.name: suite for suite in (Convergence(), Scaling(), Staleness(), Transmission())}
 MOST_NODES = 64
-TESTBEDS = sorted({testbed for suite in SUITES.values() for testbed in suite.testbeds})
 
 
 def parser() -> OneLineParser:
@@ -45,7 +39,7 @@ def parser() -> OneLineParser:
     run.add_argument("--seeds", type=int, metavar="K", help="blocks, each with a seed of its own")
     run.add_argument("--first-seed", type=int, default=0, metavar="S", help="of the first block: fresh seeds confirm a finding")
     run.add_argument("--once", action="store_true", help="no system runs twice: the session then has no noise floor")
-    run.add_argument("--testbed", metavar="|".join(TESTBEDS), help="one alone; otherwise all that the profile asks for")
+    run.add_argument("--testbed", metavar="NAME", help="local, netns or ray alone; otherwise all that the profile asks for")
     run.add_argument("--nodes", metavar="N,M,...", help="numbers of nodes, of the suite scaling")
     run.add_argument("--out", type=Path, required=True, metavar="DIR")
     run.add_argument("--resume", action="store_true", help="go on with the session in --out, block by block")
@@ -116,12 +110,11 @@ def request(options: Any, suite: Suite) -> Request:
 
 def run(options: Any) -> int:
     """Run sessions, one for each suite; exit status 1 when a cell failed."""
-    for name in options.suites:
-        _one_of("suite", name, sorted(SUITES))
     if len(set(options.suites)) < len(options.suites):
         raise ConfigError(f"{' '.join(options.suites)}: names a suite twice")
     # Every choice is checked before anything is written.
-    plans = [(suite, *suite.plan(request(options, suite))) for suite in (SUITES[name] for name in options.suites)]
+    suites = [SUITES.get(name)() for name in options.suites]
+    plans = [(suite, *suite.plan(request(options, suite))) for suite in suites]
     folders = [options.out if len(plans) == 1 else options.out / suite.name for suite, _, _ in plans]
     if len(plans) > 1:
         if (options.out / runner.SESSION).exists():
@@ -167,12 +160,12 @@ def show_list(options: Any) -> int:
                     "workloads": suite.workloads(),
                     "systems": {k: {"title": title, "cannot_run": why} for k, (title, why) in suite.systems().items()},
                 }
-                for name, suite in SUITES.items()
+                for name, suite in every().items()
             }
         }
         print(json.dumps(rows, indent=1))
         return DONE
-    for name, suite in SUITES.items():
+    for name, suite in every().items():
         print(f"suite {name}: {suite.about}; profiles {', '.join(suite.profiles)}; testbeds {', '.join(suite.testbeds)}")
         for workload, title in suite.workloads().items():
             print(f"  workload  {workload}: {title}")
@@ -194,11 +187,11 @@ def doctor(options: Any) -> int:
     for what, state, says in doctor.findings(measure=not options.brief):
         table.add_row(what, state, says, style={"careful": "yellow", "no": "dim"}.get(state))
     lacking: dict[str, list[str]] = {}
-    for suite in SUITES.values():
+    for suite in (suites := every().values()):
         for system, (_, why) in suite.systems().items():
             if why is not None and system not in lacking.setdefault(why, []):
                 lacking[why].append(system)
-    able = [system for suite in SUITES.values() for system, (_, why) in suite.systems().items() if why is None]
+    able = [system for suite in suites for system, (_, why) in suite.systems().items() if why is None]
     table.add_row("systems", "yes", f"{len(set(able))} can run")
     for why, systems in lacking.items():
         table.add_row(", ".join(systems), "no", why, style="dim")

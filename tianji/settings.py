@@ -28,6 +28,9 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Base of all configuration: immutable, keyword-only, and an unknown key is an error."""
 
 
+S = TypeVar("S", bound=Settings)
+
+
 def convert(data: Mapping[str, Any], kind: type[T], where: str) -> T:
     """Check plain data against a settings type.
 
@@ -58,7 +61,7 @@ def _explain(message: str, kind: type) -> str:
         own = sorted(field.name for field in msgspec.structs.fields(section))
         # The key may be right and its section wrong, or left out.
         elsewhere: dict[str, str] = {}
-        for path in _paths(kind):
+        for path in paths(kind):
             elsewhere.setdefault(path.rpartition(".")[2], path)
         if near := difflib.get_close_matches(unknown, own, n=1):
             text += f"; did you mean `{near[0]}`?"
@@ -102,13 +105,13 @@ def _table(kind: Any) -> Any:
     return tables[0] if tables else kind
 
 
-def _paths(kind: type) -> Iterable[str]:
+def paths(kind: type) -> Iterable[str]:
     """Every key, with the sections that it is in: `ppo.epochs`."""
     for field in msgspec.structs.fields(kind):
         yield field.name
         table = _table(field.type)
         if isinstance(table, type) and issubclass(table, Struct):
-            yield from (f"{field.name}.{path}" for path in _paths(table))
+            yield from (f"{field.name}.{path}" for path in paths(table))
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -133,9 +136,34 @@ def assign(data: dict[str, Any], assignment: str) -> None:
     except tomllib.TOMLDecodeError:
         # TOML wants a digit before the point; people do not.
         value = float(text) if re.fullmatch(r"[+-]?\.\d+(e[+-]?\d+)?", text, re.IGNORECASE) else text
-    *path, last = key.strip().split(".")
+    put(data, key.strip(), value)
+
+
+def put(data: dict[str, Any], key: str, value: Any) -> None:
+    """Set a dotted key of nested plain data.
+
+    Raises
+    ------
+    ConfigError
+        when a part before the last one is a value.
+    """
+    *path, last = key.split(".")
     for name in path:
         data = data.setdefault(name, {})
         if not isinstance(data, dict):
-            raise ConfigError(f"--set {assignment}: `{name}` holds a value, not a table")
+            raise ConfigError(f"{key}={value}: `{name}` holds a value, not a table")
     data[last] = value
+
+
+def replaced(settings: S, options: Mapping[str, Any]) -> S:
+    """Settings with some of them set anew, by dotted key, and checked.
+
+    Raises
+    ------
+    ConfigError
+        for an unknown key or a wrong value.
+    """
+    data = msgspec.to_builtins(settings)
+    for key, value in options.items():
+        put(data, key, value)
+    return convert(data, type(settings), "options")

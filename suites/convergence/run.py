@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-
-import msgspec
 
 from baselines import system as systems
 from baselines.system import Task
 from baselines.workload import Workload
 from programs.cli import ConfigError
 from suites.convergence import sweep
-from suites.records.bundle import Manifest
-from suites.records.events import AnyEvent, Episode, FirstStep, Phase, Snapshot
-from suites.session import catalogue, runner
+from suites.session import catalogue
 from suites.session.certify import certify
-from suites.session.evaluator import evaluate
-from suites.session.plan import Cell, Plan, block_of, new_session
-from suites.session.suite import Request, Suite
+from suites.session.plan import Cell, Plan, block_of
+from suites.session.suite import Request, Suite, Work
 from tianji.settings import convert
 
 MEASURED_SHARE = 0.8
@@ -54,53 +49,26 @@ class Convergence(Suite):
                 workload.id, able[workload.id], None if request.once else profile.twice, block, first_seed=request.first_seed
             )
         ]
-        plan = Plan(
-            session=new_session(),
-            suite=self.name,
-            profile=request.profile,
-            workloads={w.id: msgspec.json.decode(msgspec.json.encode(w)) for w in workloads},
-            systems=tuple(names),
-            cores=request.cores,
-            cells=tuple(cells),
-        )
-        return plan, skipped
+        return self.session(request, {w.id: w for w in workloads}, names, cells), skipped
 
     def before(self, plan: Plan, out: Path) -> None:
         certify(plan, out)
 
-    def run_cell(self, plan: Plan, cell: Cell, out: Path, progress: Callable[[float, str], None]) -> Manifest:
+    def work(self, plan: Plan, cell: Cell) -> Work:
         workload = convert(plan.workloads[cell.workload], Workload, f"workload {cell.workload}")
         under_test = systems.get(cell.system)
-        task = Task(cell.system, workload, cell.seed, plan.cores)
-
-        def watch(folder: Path) -> None:
-            # Snapshots are named by their steps: the newest name says how far the run is.
-            steps = max((int(p.stem) for p in (folder / "snapshots").glob("*.safetensors")), default=0)
-            share = steps / workload.budget_steps
-            progress(share * MEASURED_SHARE, f"{steps:,} of {workload.budget_steps:,} steps")
-
-        command = [*under_test.interpreter(), "-m", "baselines.host"]
-        measured = runner.measure(plan, cell, out, task, command, workload.budget_seconds, watch)
-        snapshots = [event for event in measured.events if isinstance(event, Snapshot)]
-        failure = measured.crash()
-        if failure is None and not (snapshots and any(isinstance(event, FirstStep) for event in measured.events)):
-            failure = f"ended without a first step and a snapshot\n{measured.outcome.tail}".strip()
-        later: list[AnyEvent] = list(measured.outcome.usage)
-        if failure is None:
-            later += evaluate(
-                measured.partial,
-                workload,
-                snapshots,
-                lambda share: progress(MEASURED_SHARE + (1 - MEASURED_SHARE) * share, "evaluating snapshots"),
-            )
-        return measured.publish(
-            failure,
-            later,
-            system_title=under_test.title,
-            division=workload.division,
-            configuration={"workload": plan.workloads[cell.workload], "system": under_test.settings(task)},
-            deviations=under_test.deviations(task),
-            phases_s=_phases(measured.events),
+        task = Task(cell.system, workload, cell.seed, plan.cores, options=cell.options)
+        return Work(
+            task=task,
+            command=[*under_test.interpreter(), "-m", "baselines.host"],
+            limit_s=workload.budget_seconds,
+            judged=workload,
+            manifest={
+                "system_title": under_test.title,
+                "division": workload.division,
+                "configuration": {"workload": plan.workloads[cell.workload], "system": under_test.settings(task)},
+                "deviations": under_test.deviations(task),
+            },
         )
 
 
@@ -134,16 +102,3 @@ def _able(
             raise ConfigError(f"{lines[0]}; leave one of them out")
         skipped += lines
     return able, skipped
-
-
-def _phases(events: Sequence[AnyEvent]) -> dict[str, float]:
-    """Seconds of set-up (to the first environment step), of the measured phase and of teardown."""
-    starts = {event.name: event.ns for event in events if isinstance(event, Phase)}
-    first = next((event.ns for event in events if isinstance(event, FirstStep)), None)
-    last = max((event.ns for event in events if isinstance(event, Snapshot | Episode)), default=None)
-    phases = {}
-    if "setup" in starts and first is not None:
-        phases["setup"] = (first - starts["setup"]) / 1e9
-    if first is not None and last is not None:
-        phases["measured"] = (last - first) / 1e9
-    return phases

@@ -22,6 +22,9 @@ PARTIAL = ".partial"
 """Suffix of a cell's directory until it is measured and evaluated."""
 
 
+Scalar = bool | int | float | str
+
+
 class BundleError(Exception):
     """A bundle breaks the schema; the text is one line that names the file and what is wrong."""
 
@@ -49,6 +52,8 @@ class Manifest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     scaling: Literal["strong", "weak"] | None = None
     size_bytes: int | None = None
     explorers: int | None = None
+    options: dict[str, Scalar] = {}
+    """Values of further axes that the suite varies."""
     cores: int
     configuration: dict[str, Any]
     """`workload`: the complete workload; `system`: how the system translated it."""

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import os
 import platform
+import re
+import statistics
 import subprocess
+import time
+from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -13,6 +17,7 @@ import psutil
 
 PACKAGES = ("numpy", "torch", "ray", "stable-baselines3", "gymnasium", "box2d", "ale-py", "pyzmq", "msgspec", "safetensors")
 ROOT = Path(__file__).parents[2]
+WINDOWS, WINDOW_S = 20, 0.05
 
 
 def manifest() -> dict[str, Any]:
@@ -25,6 +30,8 @@ def manifest() -> dict[str, Any]:
         "memory_bytes": psutil.virtual_memory().total,
         "load_1min_at_start": round(os.getloadavg()[0], 2),
         "kernel": platform.release(),
+        "virtualised": _virtualised(),
+        "date": datetime.now(UTC).date().isoformat(),
         "system": platform.system(),
         "python": platform.python_version(),
         "packages": {name: v for name in PACKAGES if (v := _version(name))},
@@ -37,6 +44,27 @@ def name(environment: dict[str, Any]) -> str:
     """What to call the machine of a manifest."""
     cores = environment["cpu_usable"]
     return f"{cores} core{'s' * (cores != 1)} of {environment['cpu_model']}"
+
+
+def noise_floor() -> float:
+    """How much the speed of one core scatters: standard deviation over mean of a fixed loop's rate in windows of 50 ms."""
+    rates = []
+    for _ in range(WINDOWS):
+        loops, start = 0, time.perf_counter()
+        while (took := time.perf_counter() - start) < WINDOW_S:
+            sum(range(2_000))
+            loops += 1
+        rates.append(loops / took)
+    return round(statistics.stdev(rates) / statistics.mean(rates), 4)
+
+
+def _virtualised() -> bool | None:
+    """Whether a hypervisor is beneath, where the processor says so; None elsewhere."""
+    try:
+        flags = re.search(r"^flags\s*:(.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    except OSError:
+        return None
+    return None if flags is None else "hypervisor" in flags[1].split()
 
 
 def _cpu_model() -> str:

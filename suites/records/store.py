@@ -34,6 +34,8 @@ NOTES = "sessions.toml"
 KEY = b"tianji-bench"
 RUN_COLUMNS = ("run", "suite", "workload", "system", "replica", "seed", "block", "nodes", "explorers")
 """On every row; but for `run`, the name of its folder, fields of the manifest."""
+OPTION = "options."
+"""Begins the name of a column that holds an option of the manifest; a session has those that its runs have."""
 RENAMED = {("histogram", "counts"): "histogram"}
 """Fields that have another type than a field of that name in another event, and their columns."""
 COMPRESSION_LEVEL = 15
@@ -159,7 +161,8 @@ def seal(folder: Path, file: Path) -> int:
         "plan": msgspec.json.decode(bundle.scrub(plan.read_text(encoding="utf-8"))) if plan.exists() else None,
         "certificates": certificates,
     }
-    table = pa.concat_tables([_table_of(b) for b in bundles]).combine_chunks()
+    axes = sorted({name for b in bundles for name in b.manifest.options})
+    table = pa.concat_tables([_table_of(b, axes) for b in bundles], promote_options="permissive").combine_chunks()
     table = table.replace_schema_metadata({KEY: msgspec.json.encode(about)})
     file.parent.mkdir(parents=True, exist_ok=True)
     new = file.with_name(file.name + ".new")
@@ -169,7 +172,7 @@ def seal(folder: Path, file: Path) -> int:
         new,
         compression="zstd",
         compression_level=COMPRESSION_LEVEL,
-        use_dictionary=[name for name in COLUMNS if name not in delta],
+        use_dictionary=[name for name in table.column_names if name not in delta],
         column_encoding=dict.fromkeys(delta, "DELTA_BINARY_PACKED"),
         write_page_checksum=True,
         row_group_size=len(table),
@@ -199,8 +202,8 @@ def _digest(manifest: Manifest, events: Iterable[AnyEvent]) -> str:
     return digest.hexdigest()
 
 
-def _table_of(b: Bundle) -> pa.Table:
-    """A run's rows."""
+def _table_of(b: Bundle, axes: Iterable[str]) -> pa.Table:
+    """A run's rows; `axes` are the options that any run of the session has."""
     length = 1 + len(b.events)
     values: dict[str, list[Any]] = {name: [None] * length for name in (*FIELDS, "event", "manifest", "digest")}
     values["event"][0], values["digest"][0] = "run", _digest(b.manifest, b.events)
@@ -212,7 +215,8 @@ def _table_of(b: Bundle) -> pa.Table:
             values[column][place] = list(value.items()) if isinstance(value, dict) else value
     for name in RUN_COLUMNS:
         values[name] = [b.path.name if name == "run" else getattr(b.manifest, name)] * length
-    return pa.table({name: pa.array(values[name], kind) for name, kind in COLUMNS.items()})
+    table = {name: pa.array(values[name], kind) for name, kind in COLUMNS.items()}
+    return pa.table(table | {f"{OPTION}{name}": pa.array([b.manifest.options.get(name)] * length) for name in axes})
 
 
 def read(file: Path) -> list[Bundle]:

@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from itertools import pairwise
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from baselines import system as systems
 from baselines.workload import Workload
 from programs.cli import ConfigError
-from suites.records.bundle import Manifest
-from suites.records.events import AnyEvent, Episode, FirstStep, Phase, Progress, Snapshot
 from suites.scaling import sweep
 from suites.scaling.analysis import COPIES
 from suites.scaling.cell import TOLD, CellTask, Told
 from suites.scaling.experiment import Experiment
 from suites.scaling.sweep import Part, Profile
-from suites.session import catalogue, runner
-from suites.session.evaluator import evaluate
-from suites.session.plan import Cell, Plan, block_of, new_session
-from suites.session.suite import Request, Suite
+from suites.session import catalogue
+from suites.session.plan import Cell, Plan, block_of
+from suites.session.suite import Request, Suite, Work
 from suites.testbed.base import Name, Shape
 from suites.testbed.registry import unavailable
 from tianji.settings import convert
@@ -78,18 +75,10 @@ class Scaling(Suite):
                     cells += block_of(name, able, twice, block, first_seed=request.first_seed, nodes=nodes) if able else []
         if not cells:
             raise ConfigError(f"nothing is left to run: {'; '.join(dict.fromkeys(skipped))}")
-        plan = Plan(
-            session=new_session(),
-            suite=self.name,
-            profile=request.profile,
-            workloads=msgspec.json.decode(msgspec.json.encode(workloads)),
-            systems=tuple(dict.fromkeys(cell.system for cell in cells)),
-            cores=request.cores,
-            cells=tuple(cells),
-        )
-        return plan, list(dict.fromkeys(skipped))
+        used = dict.fromkeys(cell.system for cell in cells)
+        return self.session(request, workloads, used, cells), list(dict.fromkeys(skipped))
 
-    def run_cell(self, plan: Plan, cell: Cell, out: Path, progress: Callable[[float, str], None]) -> Manifest:
+    def work(self, plan: Plan, cell: Cell) -> Work:
         asked = plan.workloads[cell.workload]
         experiment = msgspec.convert(asked["experiment"], Experiment)
         name, copies = cell.system.removesuffix(COPIES), cell.system.endswith(COPIES)
@@ -115,54 +104,42 @@ class Scaling(Suite):
             alone=experiment.scaled(base, 1),
         )
 
-        def watch(folder: Path) -> None:
-            if not experiment.to_threshold:
-                meter = folder / "meter.jsonl"
-                seen = meter.read_bytes().count(b'"node_usage"') if meter.exists() else 0
-                progress(min(1.0, seen / shape.nodes / (2 * experiment.seconds)), f"{cell.nodes} nodes")
-                return
-            steps = max((int(p.stem) for p in (folder / "snapshots").glob("*.safetensors")), default=0)
-            share = steps / workload.budget_steps
-            progress(share * MEASURED_SHARE, f"{cell.nodes} nodes, {steps:,} of {workload.budget_steps:,} steps")
+        return Work(
+            task=task,
+            command=[sys.executable, "-m", "suites.scaling.cell"],
+            limit_s=workload.budget_seconds,
+            judged=workload if experiment.to_threshold else None,
+            manifest={
+                "system_title": under_test.title,
+                "division": workload.division,
+                "testbed": task.testbed,
+                "nodes": cell.nodes,
+                "scaling": experiment.scaling,
+                "configuration": {
+                    "workload": msgspec.to_builtins(workload),
+                    "regime": {"id": experiment.regime, "cores": shape.cores, "link_bits_per_s": shape.link_bits_per_s},
+                    "company": shape.company,
+                },
+                "deviations": [],
+            },
+        )
 
-        command = [sys.executable, "-m", "suites.scaling.cell"]
-        measured = runner.measure(plan, cell, out, task, command, workload.budget_seconds, watch)
-        failure = measured.crash()
-        if failure is None and not any(isinstance(event, FirstStep) for event in measured.events):
-            failure = f"ended without a first step\n{measured.outcome.tail}".strip()
-        later: list[AnyEvent] = list(measured.outcome.usage)
-        if failure is None and experiment.to_threshold:
-            snapshots = [event for event in measured.events if isinstance(event, Snapshot)]
-            later += evaluate(
-                measured.partial,
-                workload,
-                snapshots,
-                lambda share: progress(MEASURED_SHARE + (1 - MEASURED_SHARE) * share, "evaluating snapshots"),
-            )
-        found = measured.partial / TOLD
+    def progress(self, work: Work, folder: Path) -> tuple[float, str]:
+        assert isinstance(work.task, CellTask)
+        nodes = work.task.shape.nodes
+        if work.judged is not None:
+            share, words = super().progress(work, folder)
+            return share, f"{nodes} nodes, {words}"
+        meter = folder / "meter.jsonl"
+        seen = meter.read_bytes().count(b'"node_usage"') if meter.exists() else 0
+        return min(1.0, seen / nodes / (2 * work.task.workload.budget_seconds)), f"{nodes} nodes"
+
+    def finished(self, work: Work, folder: Path) -> dict[str, Any]:
+        found = folder / TOLD
         told = msgspec.json.decode(found.read_bytes(), type=Told) if found.exists() else Told({}, [])
         found.unlink(missing_ok=True)
-        return measured.publish(
-            failure,
-            later,
-            system_title=under_test.title,
-            division=workload.division,
-            testbed=task.testbed,
-            nodes=cell.nodes,
-            scaling=experiment.scaling,
-            configuration={
-                "workload": msgspec.to_builtins(workload),
-                "regime": {
-                    "id": experiment.regime,
-                    "cores": shape.cores,
-                    "link_bits_per_s": shape.link_bits_per_s,
-                },
-                "company": shape.company,
-                "system": told.settings,
-            },
-            deviations=told.deviations,
-            phases_s=_phases(measured.events),
-        )
+        configuration = {**work.manifest["configuration"], "system": told.settings}
+        return {**work.manifest, "configuration": configuration, "deviations": told.deviations}
 
 
 def _part(profile: Profile, name: str, asked: tuple[str, ...] | None, nodes: tuple[int, ...] | None) -> Part:
@@ -207,17 +184,3 @@ def _able(experiment: Experiment, workload: Workload, nodes: int, asked: Sequenc
             yield name
         else:
             skipped.append(f"system {name} on {nodes} nodes cannot run {experiment.id}: {reason}")
-
-
-def _phases(events: list[AnyEvent]) -> dict[str, float]:
-    """Seconds to make the nodes and to check them, of the system's set-up to its first step, and of the measured phase."""
-    starts: dict[str, int] = {}
-    for event in events:
-        if isinstance(event, Phase):
-            starts[event.name] = min(event.ns, starts.get(event.name, event.ns))
-    first = next((event.ns for event in events if isinstance(event, FirstStep)), None)
-    last = max((event.ns for event in events if isinstance(event, Snapshot | Episode | Progress)), default=None)
-    marks = [(name, starts.get(name)) for name in ("testbed", "check", "company", "setup")]
-    marks += [("measured", first), ("", last)]
-    known = [(name, ns) for name, ns in marks if ns is not None]
-    return {name: (following - ns) / 1e9 for (name, ns), (_, following) in pairwise(known)}

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from programs.cli import ConfigError
+from suites.records.bundle import Scalar
 from suites.statistics.summary import AGAIN
 
 SCHEMA = "tianji-bench/session/1"
@@ -29,6 +31,8 @@ class Cell(Struct, frozen=True, kw_only=True):
     """Where their number is part of the comparison."""
     nodes: int | None = None
     """Likewise."""
+    options: dict[str, Scalar] = {}
+    """Values of further axes."""
 
     @property
     def label(self) -> str:
@@ -46,6 +50,7 @@ class Cell(Struct, frozen=True, kw_only=True):
         parts = [self.workload]
         parts += [] if self.explorers is None else [f"n{self.explorers}"]
         parts += [] if self.nodes is None else [f"nodes{self.nodes}"]
+        parts += [re.sub(r"[^\w-]+", "_", f"{name}-{value}") for name, value in sorted(self.options.items())]
         return ".".join(parts)
 
 
@@ -61,6 +66,8 @@ class Plan(Struct, frozen=True, kw_only=True):
     systems: tuple[str, ...]
     cores: tuple[int, ...]
     cells: tuple[Cell, ...]
+    noise_floor: float | None = None
+    """Of the machine when the session began (see `suites.records.machine.noise_floor`)."""
 
     def blocks(self) -> list[tuple[Cell, ...]]:
         """Cells that belong together: every system once, same workload, same seed; in the order of the plan."""
@@ -83,6 +90,7 @@ def block_of(
     explorers: int | None = None,
     first_seed: int = 0,
     nodes: int | None = None,
+    options: Mapping[str, Scalar] | None = None,
 ) -> Iterator[Cell]:
     """One block: every system once, one of them twice, in an order that rotates with the block; seeds count up by block.
 
@@ -105,6 +113,7 @@ def block_of(
             seed=first_seed + block,
             explorers=explorers,
             nodes=nodes,
+            options=dict(options or {}),
         )
 
 

@@ -8,23 +8,26 @@ reports do not look.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import msgspec
-from msgspec import Struct
 
 from programs.cli import ConfigError
 from suites.records import bundle, machine
 from suites.records.bundle import PARTIAL, Manifest
-from suites.records.events import AnyEvent
+from suites.records.events import AnyEvent, Episode, FirstStep, Phase, Progress, Snapshot
+from suites.session.evaluator import evaluate
 from suites.session.plan import Cell, Plan, read
 from suites.session.progress import Reporter
 from suites.session.suite import Suite
 from suites.testbed import local
 
 SESSION, TASK = "session.json", "task.json"
+MEASURED_SHARE = 0.8
+"""Of the time of a cell whose snapshots are judged, for the progress bar: the rest is evaluation."""
+BEFORE = ("testbed", "check", "company", "setup")
+"""Phases that come before the first environment step."""
 
 
 def open_session(out: Path, plan: Plan, resume: bool) -> Plan:
@@ -54,6 +57,7 @@ def open_session(out: Path, plan: Plan, resume: bool) -> Plan:
     if resume:
         raise ConfigError(f"--out {out}: there is nothing to resume; leave --resume out")
     out.mkdir(parents=True, exist_ok=True)
+    plan = msgspec.structs.replace(plan, noise_floor=machine.noise_floor())
     temporary = path.with_suffix(".new")
     temporary.write_bytes(msgspec.json.format(msgspec.json.encode(plan), indent=1) + b"\n")
     temporary.rename(path)
@@ -70,7 +74,7 @@ def run(suite: Suite, plan: Plan, out: Path) -> list[Manifest]:
         for cells in todo:
             for cell in cells:
                 reporter.begin(cell)
-                manifest = suite.run_cell(plan, cell, out, reporter.update)
+                manifest = run_cell(suite, plan, cell, out, reporter.update)
                 reporter.end(manifest.status if manifest.error is None else f"{manifest.status} ({_last_line(manifest.error)})")
     return [bundle.read(out / cell.directory).manifest for cell in plan.cells]
 
@@ -85,81 +89,87 @@ def _supersede(out: Path, cell: Cell) -> None:
             path.rename(keep / f"{path.name}~{number}")
 
 
-def measure(
-    plan: Plan, cell: Cell, out: Path, task: Struct, command: Sequence[str], limit_s: float, watch: Callable[[Path], None]
-) -> Measured:
-    """Run the host process of a cell to its end, in the folder that becomes its bundle.
+def run_cell(suite: Suite, plan: Plan, cell: Cell, out: Path, progress: Callable[[float, str], None]) -> Manifest:
+    """Measure a cell in a fresh process, play its snapshots if they are to be judged, and publish its bundle.
 
     Parameters
     ----------
-    task
-        written to `task.json` for the process.
-    command
-        that is given the folder and its parent's process id.
-    watch
-        is called with the folder once or twice a second meanwhile.
+    progress
+        is told the share that is done, 0 to 1, and what is going on, once or twice a second.
     """
+    work = suite.work(plan, cell)
+    share = 1.0 if work.judged is None else MEASURED_SHARE
     partial = out / (cell.directory + PARTIAL)
     partial.mkdir()
-    surroundings = machine.manifest()
-    (partial / TASK).write_bytes(msgspec.json.encode(task))
-    outcome = local.run(command, partial, limit_s, lambda: watch(partial))
+    surroundings = machine.manifest() | {"noise_floor": plan.noise_floor}
+    (partial / TASK).write_bytes(msgspec.json.encode(work.task))
+
+    def watch() -> None:
+        done, words = suite.progress(work, partial)
+        progress(done * share, words)
+
+    outcome = local.run(work.command, partial, work.limit_s, watch)
     (partial / TASK).unlink()
-    return Measured(plan, cell, partial, surroundings, outcome, _repair(partial / "events.jsonl"))
-
-
-@dataclass
-class Measured:
-    """A cell whose process has ended, and what it left."""
-
-    plan: Plan
-    cell: Cell
-    partial: Path
-    surroundings: dict[str, Any]
-    outcome: local.Outcome
-    events: list[AnyEvent]
-
-    def crash(self) -> str | None:
-        """Why the process failed, in the words of its output; None when it ended well."""
-        if self.outcome.exit_status is None:
-            return f"killed: it had not ended when its time was over\n{self.outcome.tail}".strip()
-        if self.outcome.exit_status != 0:
-            return f"exit status {self.outcome.exit_status}\n{self.outcome.tail}".strip()
-        return None
-
-    def publish(self, failure: str | None, later: Sequence[AnyEvent], **particulars: Any) -> Manifest:
-        """Add events that came after the run, and make it a bundle.
-
-        Parameters
-        ----------
-        particulars
-            what the suite says of it: fields of the manifest that are not of the plan, the cell or the machine.
-        """
-        with (self.partial / "events.jsonl").open("ab") as file:
-            file.writelines(bundle.encode_event(event) + b"\n" for event in later)
-        plan, cell = self.plan, self.cell
-        manifest = Manifest(
-            schema=bundle.SCHEMA,
-            status="completed" if failure is None else "failed",
-            suite=plan.suite,
-            profile=plan.profile,
-            workload=cell.workload,
-            system=cell.system,
-            seed=cell.seed,
-            replica=cell.replica,
-            block=cell.block,
-            position=cell.position,
-            session=plan.session,
-            explorers=cell.explorers,
-            cores=len(plan.cores),
-            environment=self.surroundings,
-            exit_status=self.outcome.exit_status,
-            error=failure,
-            **particulars,
+    events = _repair(partial / "events.jsonl")
+    failure = _failure(outcome, suite.lacks(work, events))
+    later: list[AnyEvent] = list(outcome.usage)
+    if failure is None and work.judged is not None:
+        snapshots = [event for event in events if isinstance(event, Snapshot)]
+        later += evaluate(
+            partial, work.judged, snapshots, lambda done: progress(share + (1 - share) * done, "evaluating snapshots")
         )
-        log = self.partial / "output.log"
-        log.write_text(bundle.scrub(log.read_text(encoding="utf-8", errors="replace")), encoding="utf-8")
-        return bundle.read(bundle.publish(self.partial, manifest)).manifest
+    with (partial / "events.jsonl").open("ab") as file:
+        file.writelines(bundle.encode_event(event) + b"\n" for event in later)
+    manifest = Manifest(
+        schema=bundle.SCHEMA,
+        status="completed" if failure is None else "failed",
+        suite=plan.suite,
+        profile=plan.profile,
+        workload=cell.workload,
+        system=cell.system,
+        seed=cell.seed,
+        replica=cell.replica,
+        block=cell.block,
+        position=cell.position,
+        session=plan.session,
+        explorers=cell.explorers,
+        options=cell.options,
+        cores=len(plan.cores),
+        environment=surroundings,
+        phases_s=phases(events),
+        exit_status=outcome.exit_status,
+        error=failure,
+        **suite.finished(work, partial),
+    )
+    log = partial / "output.log"
+    log.write_text(bundle.scrub(log.read_text(encoding="utf-8", errors="replace")), encoding="utf-8")
+    return bundle.read(bundle.publish(partial, manifest)).manifest
+
+
+def _failure(outcome: local.Outcome, lacks: str | None) -> str | None:
+    """Why a run is no result, and the last lines of its output; None when it is one."""
+    if outcome.exit_status is None:
+        why: str | None = "killed: it had not ended when its time was over"
+    else:
+        why = f"exit status {outcome.exit_status}" if outcome.exit_status else lacks
+    return None if why is None else f"{why}\n{outcome.tail}".strip()
+
+
+def phases(events: Sequence[AnyEvent]) -> dict[str, float]:
+    """Seconds of each phase before the first environment step, and of the measured phase, which begins with it.
+
+    A run without environment steps has the phases that it told of. Of several processes that tell of a phase, the first counts.
+    """
+    starts: dict[str, int] = {}
+    for event in events:
+        if isinstance(event, Phase):
+            starts[event.name] = min(event.ns, starts.get(event.name, event.ns))
+    if first := [event.ns for event in events if isinstance(event, FirstStep)]:
+        starts = {name: ns for name, ns in starts.items() if name in BEFORE} | {"measured": min(first)}
+    marks = sorted(starts.items(), key=lambda mark: mark[1])
+    ends = [event.ns for event in events if isinstance(event, Snapshot | Episode | Progress)] if first else []
+    marks += [("", max(ends))] if ends else []
+    return {name: (end - ns) / 1e9 for (name, ns), (_, end) in pairwise(marks)}
 
 
 def _repair(path: Path) -> list[AnyEvent]:

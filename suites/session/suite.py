@@ -1,16 +1,23 @@
-"""What a suite is to the command line and the runner: it checks what is asked of it, lays cells out, and measures one."""
+"""What a suite is to the command line and the runner: it checks a request, lays cells out, and says how one is measured.
+
+The runner does everything else, for all suites alike. Other packages add a suite by the entry-point group
+`tianji_bench.suites`.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
-from suites.records.bundle import Manifest
-from suites.session.plan import Cell, Plan
+from baselines.workload import Workload
+from programs.registry import Registry
+from suites.records.events import AnyEvent, FirstStep, Snapshot
+from suites.session.plan import Cell, Plan, new_session
 
 
 class Request(Struct, frozen=True, kw_only=True):
@@ -28,6 +35,21 @@ class Request(Struct, frozen=True, kw_only=True):
     nodes: tuple[int, ...] | None = None
     """How many, of a suite that asks what their number does."""
     cores: tuple[int, ...]
+
+
+class Work(Struct, frozen=True, kw_only=True):
+    """How a cell is measured, and what its bundle says beside what the runner knows."""
+
+    task: Struct
+    """Written to `task.json` for the process."""
+    command: Sequence[str]
+    """That is given the cell's folder and its parent's process id."""
+    limit_s: float
+    """That it may take beside set-up and teardown."""
+    judged: Workload | None = None
+    """Whose snapshots are played afterwards; None: nothing is."""
+    manifest: Mapping[str, Any]
+    """Fields of the manifest that are not of the plan, the cell or the machine."""
 
 
 class Suite(ABC):
@@ -58,9 +80,55 @@ class Suite(ABC):
             for what is unknown, does not fit together, or leaves nothing to run.
         """
 
+    def session(self, request: Request, workloads: Mapping[str, Any], systems: Iterable[str], cells: Iterable[Cell]) -> Plan:
+        """The plan of these cells; workloads become plain data, as the session's file will give them back."""
+        return Plan(
+            session=new_session(),
+            suite=self.name,
+            profile=request.profile,
+            workloads=msgspec.json.decode(msgspec.json.encode(workloads)),
+            systems=tuple(systems),
+            cores=request.cores,
+            cells=tuple(cells),
+        )
+
     def before(self, plan: Plan, out: Path) -> None:  # noqa: B027 (a suite may need nothing)
         """Do what is done once a session, before the first cell."""
 
     @abstractmethod
-    def run_cell(self, plan: Plan, cell: Cell, out: Path, progress: Callable[[float, str], None]) -> Manifest:
-        """Measure one cell and publish its bundle."""
+    def work(self, plan: Plan, cell: Cell) -> Work:
+        """How a cell is measured."""
+
+    def progress(self, work: Work, folder: Path) -> tuple[float, str]:
+        """How far a cell is, 0 to 1, and in words; asked once or twice a second. Here: by the newest snapshot's name."""
+        assert work.judged is not None
+        steps = max((int(path.stem) for path in (folder / "snapshots").glob("*.safetensors")), default=0)
+        return steps / work.judged.budget_steps, f"{steps:,} of {work.judged.budget_steps:,} steps"
+
+    def lacks(self, work: Work, events: Sequence[AnyEvent]) -> str | None:
+        """What a run that ended well has not done, in words; None when nothing is missing."""
+        kinds = {type(event) for event in events}
+        if FirstStep not in kinds or (work.judged is not None and Snapshot not in kinds):
+            return "ended without a first step" + " and a snapshot" * (work.judged is not None)
+        return None
+
+    def finished(self, work: Work, folder: Path) -> dict[str, Any]:
+        """The work's fields of the manifest, when the process has ended, with what only it could know."""
+        return dict(work.manifest)
+
+
+SUITES: Registry[type[Suite]] = Registry(
+    "tianji_bench.suites",
+    {
+        "convergence": "suites.convergence.run:Convergence",
+        "scaling": "suites.scaling.run:Scaling",
+        "staleness": "suites.staleness.run:Staleness",
+        "transmission": "suites.transmission.run:Transmission",
+    },
+    "suite",
+)
+
+
+def every() -> dict[str, Suite]:
+    """All suites by name."""
+    return {name: SUITES.get(name)() for name in SUITES.names()}

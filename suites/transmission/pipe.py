@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from baselines.registry import Registry
+from programs.registry import Registry
 from tianji.launch.node import Node
 
 Message = NDArray[np.uint64]
@@ -134,4 +134,5 @@ PIPES: Registry[type[Pipe]] = Registry(
         "raw-tcp": "suites.transmission.pipes.raw_tcp:RawTcp",
         "libzmq": "suites.transmission.pipes.libzmq:LibZmq",
     },
+    "pipe",
 )

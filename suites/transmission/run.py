@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from itertools import pairwise
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from programs.cli import ConfigError
-from suites.records.bundle import Manifest
-from suites.records.events import AnyEvent, Phase, Transfer
-from suites.session import runner
-from suites.session.plan import Cell, Plan, block_of, new_session
-from suites.session.suite import Request, Suite
+from suites.records.events import AnyEvent, Transfer
+from suites.session.plan import Cell, Plan, block_of
+from suites.session.suite import Request, Suite, Work
 from suites.testbed import netns
 from suites.transmission import sweep
 from suites.transmission.cell import Task
@@ -82,58 +78,43 @@ class Transmission(Suite):
         ]
         if not cells:
             raise ConfigError(f"nothing is left to run: {'; '.join(skipped) or f'no workload on testbed {request.testbed}'}")
-        plan = Plan(
-            session=new_session(),
-            suite=self.name,
-            profile=request.profile,
-            workloads={name: _plain({"traffic": sweep.WORKLOADS[name], "extents": extents[name]}) for name in running},
-            systems=tuple(names),
-            cores=request.cores,
-            cells=tuple(cells),
-        )
-        return plan, skipped
+        workloads = {name: {"traffic": sweep.WORKLOADS[name], "extents": extents[name]} for name in running}
+        return self.session(request, workloads, names, cells), skipped
 
-    def run_cell(self, plan: Plan, cell: Cell, out: Path, progress: Callable[[float, str], None]) -> Manifest:
+    def work(self, plan: Plan, cell: Cell) -> Work:
         workload = plan.workloads[cell.workload]
         traffic = msgspec.convert(workload["traffic"], Traffic)
         extents = msgspec.convert(workload["extents"], list[Extent])
         extent = next(extent for extent in extents if cell.explorers in extent.explorers)
         pipe = PIPES.get(cell.system)
         assert cell.explorers is not None
-        task = Task(pipe=cell.system, traffic=traffic, extent=extent, explorers=cell.explorers, cores=plan.cores)
-
-        def watch(folder: Path) -> None:
-            path = folder / "events.jsonl"
-            done = path.read_bytes().count(b'"transfer"') if path.exists() else 0
-            progress(done / len(extent.sizes), f"{done} of {len(extent.sizes)} sizes")
-
-        measured = runner.measure(plan, cell, out, task, [sys.executable, "-m", "suites.transmission.cell"], LIMIT_S, watch)
-        failure = measured.crash()
-        sizes = {event.size_bytes for event in measured.events if isinstance(event, Transfer)}
-        if failure is None and sizes != set(extent.sizes):
-            failure = f"ended with {len(sizes)} of {len(extent.sizes)} sizes\n{measured.outcome.tail}".strip()
-        return measured.publish(
-            failure,
-            measured.outcome.usage[-1:],
-            system_title=pipe.title,
-            testbed=traffic.testbed,
-            nodes=traffic.nodes,
-            configuration={
-                "workload": msgspec.to_builtins(traffic),
-                "extent": msgspec.to_builtins(extent),
-                "system": pipe.settings(),
+        return Work(
+            task=Task(pipe=cell.system, traffic=traffic, extent=extent, explorers=cell.explorers, cores=plan.cores),
+            command=[sys.executable, "-m", "suites.transmission.cell"],
+            limit_s=LIMIT_S,
+            manifest={
+                "system_title": pipe.title,
+                "testbed": traffic.testbed,
+                "nodes": traffic.nodes,
+                "configuration": {
+                    "workload": msgspec.to_builtins(traffic),
+                    "extent": msgspec.to_builtins(extent),
+                    "system": pipe.settings(),
+                },
+                "deviations": [],
             },
-            deviations=[],
-            phases_s=_phases(measured.events),
         )
 
+    def progress(self, work: Work, folder: Path) -> tuple[float, str]:
+        path, sizes = folder / "events.jsonl", _sizes(work)
+        done = path.read_bytes().count(b'"transfer"') if path.exists() else 0
+        return done / len(sizes), f"{done} of {len(sizes)} sizes"
 
-def _plain(value: Any) -> Any:
-    """As a file of JSON gives it back: a session that is resumed is compared with what its file says."""
-    return msgspec.json.decode(msgspec.json.encode(value))
+    def lacks(self, work: Work, events: Sequence[AnyEvent]) -> str | None:
+        wanted, sizes = _sizes(work), {event.size_bytes for event in events if isinstance(event, Transfer)}
+        return None if sizes == wanted else f"ended with {len(sizes)} of {len(wanted)} sizes"
 
 
-def _phases(events: list[AnyEvent]) -> dict[str, float]:
-    """Seconds from each phase to the next."""
-    phases = [event for event in events if isinstance(event, Phase)]
-    return {phase.name: (following.ns - phase.ns) / 1e9 for phase, following in pairwise(phases)}
+def _sizes(work: Work) -> set[int]:
+    assert isinstance(work.task, Task)
+    return set(work.task.extent.sizes)

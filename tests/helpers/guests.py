@@ -1,5 +1,6 @@
 """Somebody else's package, installed for one test."""
 
+import os
 import textwrap
 
 
@@ -12,5 +13,6 @@ def install(tmp_path, monkeypatch, group, module, source, names):
     (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {module}\nVersion: 1.0\n")
     points = "\n".join(f"{name.lower()} = {module}:{name}" for name in names)
     (metadata / "entry_points.txt").write_text(textwrap.dedent(f"[{group}]\n{points}\n"))
-    monkeypatch.setenv("PYTHONPATH", str(site))
+    before = os.environ.get("PYTHONPATH")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(site), *([before] if before else [])]))
     monkeypatch.syspath_prepend(str(site))

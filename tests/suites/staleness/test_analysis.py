@@ -9,12 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reports.__main__ import main as report
-from suites.__main__ import SUITES, request
 from suites.__main__ import main as bench
 from suites.__main__ import parser as cli
+from suites.__main__ import request
 from suites.records import bundle
 from suites.records.events import Counter, Histogram
 from suites.staleness.analysis import quantile
+from suites.staleness.run import Staleness
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +85,7 @@ def test_the_report_draws_them_beside_each_other(session, tmp_path):
 
 def test_what_a_workload_has_no_use_for_is_left_out_and_said(tmp_path, capsys):
     options = cli().parse_args(["run", "staleness", "--profile", "standard", "--out", str(tmp_path / "out")])
-    plan, skipped = SUITES["staleness"].plan(request(options, SUITES["staleness"]))
+    plan, skipped = Staleness().plan(request(options, Staleness()))
     of = {name: {cell.system for cell in plan.cells if cell.workload == name} for name in plan.workloads}
     assert "tianji-relaxed" in of["cartpole-ppo-zoo"]
     assert of["cartpole-impala"] == {"tianji", "tianji-one-sided", "tianji-unbalanced"}
@@ -93,7 +94,7 @@ def test_what_a_workload_has_no_use_for_is_left_out_and_said(tmp_path, capsys):
 
 def test_seeds_count_up_from_the_first(tmp_path):
     options = cli().parse_args(["run", "staleness", "--seeds", "3", "--first-seed", "100", "--out", str(tmp_path / "out")])
-    plan, _ = SUITES["staleness"].plan(request(options, SUITES["staleness"]))
+    plan, _ = Staleness().plan(request(options, Staleness()))
     assert {cell.block: cell.seed for cell in plan.cells} == {0: 100, 1: 101, 2: 102}
 
 

@@ -22,10 +22,12 @@ class Registry(Generic[T]):
         entry-point group of other packages.
     built_in
         name to `module:attribute`.
+    what
+        to call one of them where none has the name that was asked for.
     """
 
-    def __init__(self, group: str, built_in: Mapping[str, str]) -> None:
-        self.group, self._built_in = group, dict(built_in)
+    def __init__(self, group: str, built_in: Mapping[str, str], what: str) -> None:
+        self.group, self._built_in, self._what = group, dict(built_in), what
 
     def names(self) -> list[str]:
         """Every name that can be asked for."""
@@ -49,4 +51,4 @@ class Registry(Generic[T]):
                 return outside
         near = difflib.get_close_matches(name, self.names(), n=1)
         hint = f"did you mean {near[0]}? " if near else ""
-        raise ConfigError(f"unknown system {name!r}; {hint}known: {', '.join(self.names())}")
+        raise ConfigError(f"unknown {self._what} {name!r}; {hint}known: {', '.join(self.names())}")
