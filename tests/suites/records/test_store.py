@@ -3,6 +3,8 @@
 import re
 from pathlib import Path
 
+import matplotlib
+import matplotlib.pyplot as plt
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -110,6 +112,18 @@ def test_the_columns_are_described_with_their_types_and_events():
         assert str(store.COLUMNS[name]).startswith(next(arrow for text, arrow in kinds.items() if kind.startswith(text))), name
         events = {tag for tag, one in store.KINDS.items() if name in one.columns}
         assert where in ("every row", "every event", "`run`") or set(re.findall(r"`(\w+)`", where)) == events, name
+
+
+def test_the_document_s_example_draws_a_curve_for_each_system(monkeypatch):
+    (example,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "data.md").read_text(), re.DOTALL)
+    assert len(example.strip().splitlines()) == 3
+    monkeypatch.chdir(ROOT)
+    matplotlib.use("Agg")
+    exec(example, {})
+    drawn = plt.gca().get_lines()
+    assert {line.get_label() for line in drawn} == {"tianji", "sync", "xingtian", "rllib", "sb3"}
+    assert all(len(line.get_ydata()) > 1000 for line in drawn)
+    plt.close("all")
 
 
 @pytest.mark.parametrize(
