@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from baselines import certificate, system
-from baselines.certificate import Finding
+from baselines.certificate import Equivalence
 from baselines.workload import Workload
 from programs.cli import DONE, FAILED, ConfigError, OneLineParser, run
 from tianji.settings import convert, read_toml
@@ -31,7 +31,7 @@ def parser() -> OneLineParser:
     return top
 
 
-def findings(name: str, workload: Workload) -> list[Finding]:
+def findings(name: str, workload: Workload) -> list[Equivalence]:
     """Compare one system with the reference on one workload."""
     frozen = certificate.freeze(workload)
     evidence = system.get(name).certify(frozen)

@@ -189,7 +189,7 @@ def _stepped(
     return {"loss": np.array([loss.item()]), "gradient": g, "weights": weights}
 
 
-class Finding(Struct, frozen=True):
+class Equivalence(Struct, frozen=True):
     """One quantity of one system against the reference."""
 
     workload: str
@@ -201,18 +201,18 @@ class Finding(Struct, frozen=True):
     equal: bool | None
 
 
-def compare(workload: str, system: str, evidence: Mapping[str, NDArray[Any]], expected: Evidence) -> list[Finding]:
+def compare(workload: str, system: str, evidence: Mapping[str, NDArray[Any]], expected: Evidence) -> list[Equivalence]:
     """Compare what a system computed with the reference, quantity by quantity."""
     findings = []
     for quantity, wanted in expected.items():
         scale = max(1.0, float(np.abs(wanted).max()))
         if quantity not in evidence:
-            findings.append(Finding(workload, system, quantity, None, scale, None))
+            findings.append(Equivalence(workload, system, quantity, None, scale, None))
             continue
         got = np.asarray(evidence[quantity], np.float64)
         difference = np.abs(got - wanted)
         if quantity == "weights":
             difference = difference[np.abs(expected["gradient"]) > STEP_FLOOR]
         error = float(difference.max(initial=0.0))
-        findings.append(Finding(workload, system, quantity, error, scale, error <= TOLERANCE * scale))
+        findings.append(Equivalence(workload, system, quantity, error, scale, error <= TOLERANCE * scale))
     return findings

@@ -68,7 +68,7 @@ class Manifest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Of a thinned copy, as earlier versions committed: SHA-256 over the parent's two files."""
 
 
-class Finding(Struct, frozen=True, forbid_unknown_fields=True):
+class Equivalence(Struct, frozen=True, forbid_unknown_fields=True):
     """One quantity of one system against the certificate's reference; see `baselines.certificate`."""
 
     workload: str
@@ -83,7 +83,7 @@ class Certificate(Struct, frozen=True, forbid_unknown_fields=True):
     """The equivalence certificate of a session, in `certificate.json` beside its bundles."""
 
     schema: Literal["tianji-bench/certificate/1"]
-    findings: list[Finding]
+    findings: list[Equivalence]
     failures: dict[str, str]
     """Systems that could not be certified, and why."""
 

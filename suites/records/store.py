@@ -39,6 +39,8 @@ OPTION = "options."
 RENAMED = {("histogram", "counts"): "histogram"}
 """Fields that have another type than a field of that name in another event, and their columns."""
 COMPRESSION_LEVEL = 15
+DELTA = ("ns", "wall_ns", "steps")
+"""Columns that grow from row to row: their differences are stored."""
 
 _TYPES: dict[Any, pa.DataType] = {
     int: pa.int64(),
@@ -150,37 +152,31 @@ def seal(folder: Path, file: Path) -> int:
     sessions = sorted({b.manifest.session for b in bundles})
     if len(sessions) > 1:
         raise BundleError(f"{folder}: holds bundles of {len(sessions)} sessions; seal each session's folder by itself")
-    unfinished = sorted(path.name for path in folder.rglob(f"*{bundle.PARTIAL}") if "superseded" not in path.parts)
-    if unfinished:
-        raise BundleError(f"{folder}: {unfinished[0]} is not finished; go on with --resume, then seal")
-    plan = folder / "session.json"
+    begun = folder / "session.json"
+    plan = msgspec.json.decode(bundle.scrub(begun.read_text(encoding="utf-8"))) if begun.exists() else None
+    if plan is not None and len(plan["cells"]) != len(bundles):
+        raise BundleError(
+            f"{folder}: {len(bundles)} of {len(plan['cells'])} cells are finished; go on with --resume, then seal"
+        )
     certificates = bundle.certificates([folder])
-    about = {
-        "schema": SCHEMA,
-        "session": sessions[0],
-        "plan": msgspec.json.decode(bundle.scrub(plan.read_text(encoding="utf-8"))) if plan.exists() else None,
-        "certificates": certificates,
-    }
+    about = {"schema": SCHEMA, "session": sessions[0], "plan": plan, "certificates": certificates}
     axes = sorted({name for b in bundles for name in b.manifest.options})
     table = pa.concat_tables([_table_of(b, axes) for b in bundles], promote_options="permissive").combine_chunks()
     table = table.replace_schema_metadata({KEY: msgspec.json.encode(about)})
     file.parent.mkdir(parents=True, exist_ok=True)
     new = file.with_name(file.name + ".new")
-    delta = [name for name in ("ns", "wall_ns", "steps") if name in COLUMNS]
     pq.write_table(
         table,
         new,
         compression="zstd",
         compression_level=COMPRESSION_LEVEL,
-        use_dictionary=[name for name in table.column_names if name not in delta],
-        column_encoding=dict.fromkeys(delta, "DELTA_BINARY_PACKED"),
+        use_dictionary=[name for name in table.column_names if name not in DELTA],
+        column_encoding=dict.fromkeys(DELTA, "DELTA_BINARY_PACKED"),
         write_page_checksum=True,
         row_group_size=len(table),
     )
-    back = read(new)
-    if [(b.manifest, b.events) for b in back] != [(b.manifest, b.events) for b in bundles]:
-        new.unlink()
-        raise BundleError(f"{file}: what was written differs from what was read; nothing is sealed")
+    if [(b.manifest, b.events) for b in read(new)] != [(b.manifest, b.events) for b in bundles]:
+        raise BundleError(f"{new}: what was written differs from what was read; nothing is sealed")
     with new.open("rb") as written:
         os.fsync(written.fileno())
     new.rename(file)
@@ -194,11 +190,13 @@ def _thinned(b: Bundle) -> Bundle:
     return msgspec.structs.replace(b, events=[event for event in b.events if not isinstance(event, Episode)])
 
 
-def _digest(manifest: Manifest, events: Iterable[AnyEvent]) -> str:
-    """SHA-256 over the lines of a run: its manifest in JSON, then `events.jsonl`."""
-    digest = hashlib.sha256(msgspec.json.encode(manifest) + b"\n")
-    for event in events:
-        digest.update(bundle.encode_event(event) + b"\n")
+def _digest(rows: pa.Table) -> str:
+    """SHA-256 over a run's rows: of each column that is not empty, in the order of names, its name and its values in JSON."""
+    digest = hashlib.sha256()
+    for name in sorted(rows.column_names):
+        column = rows[name]
+        if name != "digest" and column.null_count < len(column):
+            digest.update(msgspec.json.encode((name, column.to_pylist())))
     return digest.hexdigest()
 
 
@@ -206,8 +204,7 @@ def _table_of(b: Bundle, axes: Iterable[str]) -> pa.Table:
     """A run's rows; `axes` are the options that any run of the session has."""
     length = 1 + len(b.events)
     values: dict[str, list[Any]] = {name: [None] * length for name in (*FIELDS, "event", "manifest", "digest")}
-    values["event"][0], values["digest"][0] = "run", _digest(b.manifest, b.events)
-    values["manifest"][0] = msgspec.json.encode(b.manifest).decode()
+    values["event"][0], values["manifest"][0] = "run", msgspec.json.encode(b.manifest).decode()
     for place, event in enumerate(b.events, 1):
         tag = str(event.__struct_config__.tag)
         values["event"][place] = tag
@@ -215,8 +212,10 @@ def _table_of(b: Bundle, axes: Iterable[str]) -> pa.Table:
             values[column][place] = list(value.items()) if isinstance(value, dict) else value
     for name in RUN_COLUMNS:
         values[name] = [b.path.name if name == "run" else getattr(b.manifest, name)] * length
-    table = {name: pa.array(values[name], kind) for name, kind in COLUMNS.items()}
-    return pa.table(table | {f"{OPTION}{name}": pa.array([b.manifest.options.get(name)] * length) for name in axes})
+    columns = {name: pa.array(values[name], kind) for name, kind in COLUMNS.items()}
+    columns |= {f"{OPTION}{name}": pa.array([b.manifest.options.get(name)] * length) for name in axes}
+    digest = pa.array([_digest(pa.table(columns)), *[None] * len(b.events)], pa.string())
+    return pa.table(columns | {"digest": digest})
 
 
 def read(file: Path) -> list[Bundle]:
@@ -241,7 +240,7 @@ def read(file: Path) -> list[Bundle]:
     except (KeyError, TypeError, ValueError) as error:
         raise BundleError(f"{file}: damaged: {error}") from None
     for start, b in zip(starts, found, strict=True):
-        if _digest(b.manifest, b.events) != digests[start]:
+        if _digest(table.slice(start, 1 + len(b.events))) != digests[start]:
             raise BundleError(f"{file}: damaged: {b.path.name} is not what was sealed")
     return found
 
@@ -285,8 +284,10 @@ def _open(file: Path) -> pa.Table:
         table = pq.read_table(file, page_checksum_verification=True)
     except (OSError, pa.ArrowException) as error:
         raise BundleError(f"{file}: damaged: {str(error).splitlines()[0]}") from None
-    if missing := [name for name in COLUMNS if name not in table.column_names]:
+    if missing := [name for name in ("run", "event", "manifest", "digest") if name not in table.column_names]:
         raise BundleError(f"{file}: damaged: it lacks the column {missing[0]}")
+    for name in (name for name in FIELDS if name not in table.column_names):  # Sealed before any event had such a field.
+        table = table.append_column(name, pa.nulls(len(table), FIELDS[name]))
     return table
 
 

@@ -74,7 +74,7 @@ def test_there_is_an_example_of_every_event():
 
 def test_a_sealed_session_has_everything_that_its_folder_had(tmp_path):
     folder, file = session(tmp_path), tmp_path / "one.parquet"
-    found = bundle.Finding("w-x", "sync", "gradient", 1e-7, 1.0, True)
+    found = bundle.Equivalence("w-x", "sync", "gradient", 1e-7, 1.0, True)
     certificate = bundle.Certificate("tianji-bench/certificate/1", [found], {"sb3": "absent"})
     bundle.write_certificate(certificate, folder)
     assert store.seal(folder, file) == 2
@@ -129,7 +129,7 @@ def test_the_document_s_example_draws_a_curve_for_each_system(monkeypatch):
 @pytest.mark.parametrize(
     ("harm", "says"),
     [
-        (lambda folder: (folder / "w-x.b1.p0.sync.partial").mkdir(), "is not finished"),
+        (lambda folder: (folder / "session.json").write_text('{"cells": [{}, {}, {}]}'), "2 of 3 cells are finished"),
         (lambda folder: make(folder, "w-x.b1.p0.sync", session="other"), "2 sessions"),
         (lambda folder: (folder.parent / "one.parquet").write_bytes(b"precious"), "exists"),
     ],
@@ -167,6 +167,16 @@ def test_damage_is_found(tmp_path):
     file.write_bytes(whole[:-100])
     with pytest.raises(BundleError, match="damaged"):
         store.load([file])
+
+
+def test_a_session_that_was_sealed_before_a_field_was_thought_of_is_read(tmp_path):
+    file = tmp_path / "one.parquet"
+    folder = tmp_path / "session"
+    make(folder, "w-x.b0.p0.sync")
+    store.seal(folder, file)
+    table = pq.read_table(file)
+    pq.write_table(table.drop_columns(["round_trip_s", "wire_sent_bytes"]), file)
+    assert [b.events for b in store.load([file]).bundles] == [EVENTS]
 
 
 def test_parquet_of_another_kind_is_no_session(tmp_path):
