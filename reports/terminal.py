@@ -11,15 +11,15 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from reports import page, staleness
-from reports.convergence import text as convergence
-from reports.convergence import verdict
+from reports import sections
+from reports.convergence.standings import standings
+from reports.convergence.view import Trained
 from reports.dataset import Dataset
 from reports.regression import outcome
 from reports.regression.outcome import Outcome
-from reports.scaling import text as scaling
-from reports.scaling.lookup import Scaled, settings
-from reports.transmission import text as transmission
+from reports.scaling.view import Scaled
+from reports.staleness.view import Balanced
+from reports.transmission.view import Traffic
 
 WIDTH = 140
 """Columns, where nobody says how many there are."""
@@ -68,17 +68,14 @@ def show(data: Dataset, tables: dict[str, pd.DataFrame]) -> None:
         terminal.line(f"failed: {m.workload}, block {m.block}, {m.system}: {(m.error or '').splitlines()[-1]}")
     for m, reason in ((b.manifest, reason) for b, reason in data.unusable):
         terminal.line(f"not counted: {m.workload}, block {m.block}, {m.system}: {reason}")
-    for workload, description in sorted(data.balanced.items()):
-        for text in staleness.findings(data, workload):
-            terminal.line(f"{description['title']}: {text}")
-    for workload, description in sorted(data.traffic.items()):
-        for text in transmission.findings(data, workload):
-            terminal.line(f"{description['title']}: {text}")
-    for setting in settings(data):
-        scaled = Scaled(data, setting)
-        for text in scaling.against_others(scaled):
-            terminal.line(f"{scaling.title(scaled)}: {text}")
-    for text in [*convergence.headlines(data), *verdict.sentences(verdict.matrix(data)), *page.headlines(data)]:
+    for view in (*Balanced.all(data), *Traffic.all(data)):
+        for text in view.findings:
+            terminal.line(f"{view.subject}: {text}")
+    for scaled in Scaled.all(data):
+        for text in scaled.words.lines("against_others"):
+            terminal.line(f"{scaled.words.say('title')}: {text}")
+    compared = [text for trained in Trained.all(data) for text in trained.words.lines("headlines")]
+    for text in [*compared, *standings(data).sentences, *sections.headlines(data)]:
         terminal.line(text)
 
 
