@@ -1,8 +1,7 @@
 """Where a side did not always get there, a bound is told instead of the ratio of the few blocks in which both did."""
 
-from pathlib import Path
-
 import dataclasses
+from pathlib import Path
 
 import matplotlib.pyplot as plt
 import pytest
