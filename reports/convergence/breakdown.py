@@ -24,9 +24,6 @@ CAUSES = {
 """What a process can be doing, in the order of drawing: what to call it, and its colour."""
 
 
-COLUMNS = ["system", "process", "state", "cause", "percent", "n"]
-
-
 def shares(view: Trained) -> pd.DataFrame:
     """What each process was doing, in percent of its measured seconds, mean over runs; processes in the order of reading."""
     frame = view.points("time-shares")
@@ -39,4 +36,4 @@ def shares(view: Trained) -> pd.DataFrame:
                 if seconds > 0:
                     percent = 100 * float(seconds / runs["measured_s"].sum())
                     found.append((label, process, state, cause, percent, len(runs)))
-    return pd.DataFrame(found, columns=COLUMNS)
+    return pd.DataFrame(found, columns=["system", "process", "state", "cause", "percent", "n"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Hashable, Sequence
 from typing import Any
 
@@ -34,6 +35,8 @@ PARTS_AT_MOST = 12
 ARROW = {"arrowstyle": "<-", "linewidth": 1.2, "mutation_scale": 7, "shrinkA": 0, "shrinkB": 0}
 """It points to where it is drawn from."""
 ARROW_PT = 14
+NAME_AT_MOST = 26
+"""Characters of a line beside an axis."""
 
 
 def curves(view: Trained, style: Style) -> Drawing | None:
@@ -201,7 +204,8 @@ def ratio_marks(data: Dataset) -> pd.DataFrame:
     }
     return pd.DataFrame(
         {
-            "workload": view.name,
+            "workload": view.workload,
+            "conditions": view.apart,
             "system": system,
             "baseline": baseline,
             "kind": kind,
@@ -227,17 +231,16 @@ def forest(data: Dataset, style: Style) -> Drawing | None:
     marks = ratio_marks(data)
     if marks.empty:
         return None
-    groups = list(marks.groupby(["workload", "baseline"], sort=True))
-    figure, (axis,) = style.axes((0.9 + 0.3 * len(groups),) * 2)
-    texts = []
+    groups = list(marks.groupby(["workload", "baseline", "conditions"], sort=True))
+    texts = ["\n".join(_named(rows)) for _, rows in groups]
+    lines = 1 + max(text.count("\n") for text in texts)
+    figure, (axis,) = style.axes((0.9 + 0.15 * lines * len(groups),) * 2)
     for height, (_, rows) in enumerate(reversed(groups)):
         for _, row in rows.iterrows():
             _ratio(axis, height, row)
-        count = "/".join(str(n) for n in sorted(set(rows["n"])))
-        texts.append(f"{rows['workload'].iloc[0]}\n{rows['against'].iloc[0]} (n = {count})")
     axis.axvline(1, color=INK, linewidth=0.7, linestyle=DASHED)
     plain_log(axis.xaxis)
-    axis.set_yticks(range(len(groups)), texts)
+    axis.set_yticks(range(len(groups)), texts[::-1])
     axis.set_ylim(-0.6, len(groups) - 0.4)
     # To the right, for there is more room under the names than under the axis.
     axis.set_xlabel("times as fast (ratio, log scale)", loc="right")
@@ -249,6 +252,13 @@ def forest(data: Dataset, style: Style) -> Drawing | None:
         handles.append(Line2D([], [], marker=">", color=INK, label="bound (> or <)"))
     figure.legend(handles=handles, loc="outside upper center", ncols=style.legend_columns)
     return drawing(figure, marks.drop(columns="against"))
+
+
+def _named(rows: pd.DataFrame) -> list[str]:
+    """What a line of ratios is called, in lines that leave room for drawing."""
+    count = "/".join(str(n) for n in sorted(set(rows["n"])))
+    first = rows.iloc[0]
+    return [first["workload"], *textwrap.wrap(first["conditions"], NAME_AT_MOST), f"{first['against']} (n = {count})"]
 
 
 def _ratio(axis: Axes, height: float, row: pd.Series[Any]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import pandas as pd
 
@@ -69,9 +69,9 @@ class Trained(View):
         pairs += [("noise floor", *pair) for pair in with_themselves(self.labels)]
         return [pair for pair in pairs if self.met(*pair[1:])]
 
-    @cached_property
-    def certified(self) -> Certified:
-        """Which quantities equal the reference to 1e-5."""
+    @property
+    def certified(self) -> dict[str, dict[str, str]]:
+        """By system and quantity, whether that equals the reference to 1e-5, and the largest difference."""
         frame = self.data.series["certificate"]
         told = {}
         for label in self.labels:
@@ -81,15 +81,7 @@ class Trained(View):
                 missing = "not shown" if rows["reason"].notna().any() else "-"
                 told[label] = {name: _equal(own.loc[name]) if name in own.index else missing for name in QUANTITIES}
         known = [name for name in QUANTITIES if any(texts[name] != "-" for texts in told.values())]
-        return Certified(known, {label: [texts[name] for name in known] for label, texts in told.items()})
-
-
-class Certified(NamedTuple):
-    """What a certificate says of a workload."""
-
-    quantities: list[str]
-    equal: dict[str, list[str]]
-    """By system, whether each quantity equals the reference, and the largest difference."""
+        return {label: {name: texts[name] for name in known} for label, texts in told.items()}
 
 
 def _equal(found: Any) -> str:

@@ -94,7 +94,7 @@ def distributions(view: Balanced, style: Style) -> Drawing:
     axis.xaxis.set_major_formatter(plain)
     axis.set_xlim(left=-0.1)
     axis.set_ylim(0, 101)
-    axis.set_xlabel("rounds of updates behind the learner on arrival (linear to 1, then log)")
+    axis.set_xlabel("rounds of updates behind the learner on arrival\n(linear to 1, then log)")
     axis.set_ylabel("% of chunks no further behind")
     figure.legend(loc="outside upper center", ncols=style.legend_columns)
     return drawing(figure, pd.concat(parts, ignore_index=True) if parts else [])

@@ -80,7 +80,7 @@ def test_ratios_of_both_stand_beside_each_other(data):
         expected = stats.gmean(blocks["seconds_y"] / blocks["seconds_x"])
         assert view.fast("tianji", "rllib", "training").row["value"] == pytest.approx(expected)
     marks = ratio_marks(data).query("kind == 'training'")
-    assert list(marks["workload"]) == [ours.name, other.name]
+    assert list(marks["conditions"]) == [OURS, OTHER]
     assert np.divide(*marks["value"].iloc[::-1]) == pytest.approx(2.0)
     found = standings(data)
     assert found.workloads == [ours.name, other.name]
@@ -101,7 +101,7 @@ def test_a_page_and_a_paper_name_the_machine_where_there_are_several(data, sourc
     of_rllib = claims["tianji-onpolicy-rllib"]["findings"]
     assert [one["machine"] for one in of_rllib] == [OURS, OTHER] * 2, "a line a reading and machine"
     (plate,) = paper.draw(data, [RATIOS])
-    texts = [text.get_text() for text in plate.drawing.figure.axes[0].get_yticklabels()]
+    texts = [text.get_text().replace("\n", " ") for text in plate.drawing.figure.axes[0].get_yticklabels()]
     assert sum(OURS in text for text in texts) == sum(OTHER in text for text in texts) == 1
     alone = tmp_path / "alone"
     assert run("tianji-report", main, ["build", str(source / "ours"), "--out", str(alone), "--svg"]) == 0
