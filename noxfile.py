@@ -31,14 +31,16 @@ def install(session: nox.Session, extras: str, *arguments: str) -> None:
 
 @nox.session
 def tests(session: nox.Session) -> None:
-    """The whole test suite; arguments go to pytest."""
+    """The whole test suite, on all cores; arguments go to pytest (`-- -n 0`: one test after another)."""
     install(session, "dev", LATER)
     # Tests start a thousand processes: what one compiles the others find, even where nothing is written beside sources.
     compiled = {
         "PYTHONPYCACHEPREFIX": str(Path(session.virtualenv.location, "compiled").absolute()),
         "PYTHONDONTWRITEBYTECODE": "",
     }
-    session.run("pytest", *session.posargs, env=compiled, **GRACE)
+    # A process for each core; tests that share what is costly to start are of one group, and stay together.
+    parallel = ["--numprocesses=logical", "--maxprocesses=8", "--dist=loadgroup"]
+    session.run("pytest", *parallel, *session.posargs, env=compiled, **GRACE)
 
 
 @nox.session
