@@ -42,6 +42,11 @@ def ray_nodes() -> Iterator[dict[str, Any]]:
     shutil.rmtree(folder)
 
 
+def _of_the_library(process: psutil.Process) -> bool:
+    """The one helper that `multiprocessing` starts with the first process that it spawns, and ends with this one."""
+    return any("multiprocessing.resource_tracker" in part for part in process.cmdline())
+
+
 @pytest.fixture(autouse=True, scope="session")
 def ctrl_c_works() -> None:
     """A suite that a script runs in the background inherits SIGINT as ignored, and would pass that on to what it starts."""
@@ -57,7 +62,7 @@ def leaves_nothing() -> Iterator[None]:
     if not _descriptors() <= before:
         # Perhaps only garbage. Collecting takes a third of a second when all systems are loaded: not after every test.
         gc.collect()
-    children = psutil.Process().children(recursive=True)
+    children = [child for child in psutil.Process().children(recursive=True) if not _of_the_library(child)]
     assert not children, f"processes left behind: {children}"
     assert not (left := shared_memory.left_behind(shared)), f"shared memory left behind: {left}"
     assert _descriptors() <= before, "sockets or memory files left open"
