@@ -12,12 +12,13 @@ import select
 import signal
 import time
 import traceback
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, suppress
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkProcess
 from types import FrameType, TracebackType
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -25,27 +26,20 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from programs.process import die_with_parent, name_process
-from suites.transmission.pipe import Samples, Setting, Weights, read
+from suites.transmission.pipe import Pipe, Samples, Setting, Weights, read
 
 
-class Explorer(ABC):
+class Explorer(NamedTuple):
     """The explorer's end of samples."""
 
-    @abstractmethod
-    def send(self, number: int) -> None:
-        """Send that many messages, waiting where there is no room; all of them are on their way when this returns."""
-
-    @abstractmethod
-    def round_trip(self) -> None:
-        """Send one message; return when the learner is known to have read it."""
+    send: Callable[[int], None]
+    """Sends that many messages, waiting where there is no room; all of them are on their way when it returns."""
+    round_trip: Callable[[], None]
+    """Sends one message; returns when the learner is known to have read it."""
 
 
-class Follower(ABC):
-    """The explorer's end of weights."""
-
-    @abstractmethod
-    def follow(self, out: NDArray[np.float32]) -> None:
-        """Wait for the next vector and copy it to `out`."""
+Follow = Callable[[NDArray[np.float32]], None]
+"""The explorer's end of weights: waits for the next vector and copies it to the array that it is given."""
 
 
 class _Address(Struct, array_like=True, tag=True):
@@ -159,8 +153,8 @@ class Crew:
             raise ExplorerFailed(message.text)
         return message
 
-    def direct(self, address: str) -> None:
-        """Tell explorers where the learner is."""
+    def direct(self, address: str = "") -> None:
+        """Tell explorers where the learner is; nothing where they know."""
         for line in self._lines:
             _say(line, _Address(address))
 
@@ -276,6 +270,49 @@ class CrewWeights(Weights):
         self._acknowledgements.wait()
 
 
+class CrewPipe(Pipe):
+    """A pipe to a crew: a subclass says what stands at either end.
+
+    What the processes share is made before they are forked: by a subclass that wraps `samples` or `weights`.
+    """
+
+    @abstractmethod
+    def explorer(self, number: int, address: str, size_bytes: int) -> AbstractContextManager[Explorer]:
+        """In the process of an explorer: its end, given its number and where the learner is."""
+
+    @abstractmethod
+    def learner(self, crew: Crew, size_bytes: int) -> AbstractContextManager[Samples]:
+        """Here: the end that receives; the crew has been told where it is, and is ready."""
+
+    @abstractmethod
+    def follower(self, number: int, address: str, size_bytes: int) -> AbstractContextManager[Follow]:
+        """In the process of an explorer: the end that takes weights."""
+
+    @abstractmethod
+    def publisher(self, crew: Crew, told: Acknowledgements, size_bytes: int) -> AbstractContextManager[Weights]:
+        """Here: the end that sends weights; the crew has been told where it is, and is ready."""
+
+    @contextmanager
+    def samples(self, size_bytes: int) -> Iterator[Samples]:
+        def explorer(number: int, address: str) -> AbstractContextManager[Explorer]:
+            return self.explorer(number, address, size_bytes)
+
+        with Crew(self.setting, sending(explorer)) as crew, self.learner(crew, size_bytes) as end:
+            yield end
+
+    @contextmanager
+    def weights(self, size_bytes: int) -> Iterator[Weights]:
+        def follower(number: int, address: str) -> AbstractContextManager[Follow]:
+            return self.follower(number, address, size_bytes)
+
+        with (
+            Acknowledgements(self.setting.explorers) as told,
+            Crew(self.setting, following(follower, size_bytes // 4, told.fd)) as crew,
+            self.publisher(crew, told, size_bytes) as end,
+        ):
+            yield end
+
+
 def sending(make: Callable[[int, str], AbstractContextManager[Explorer]]) -> Callable[[int, Connection], None]:
     """The main loop of an explorer that sends, given its number and the learner's address."""
 
@@ -302,7 +339,7 @@ def sending(make: Callable[[int, str], AbstractContextManager[Explorer]]) -> Cal
 
 
 def following(
-    make: Callable[[int, str], AbstractContextManager[Follower]], parameters: int, acknowledge_fd: int
+    make: Callable[[int, str], AbstractContextManager[Follow]], parameters: int, acknowledge_fd: int
 ) -> Callable[[int, Connection], None]:
     """The main loop of an explorer that takes weights.
 
@@ -312,12 +349,12 @@ def following(
     def main(number: int, line: Connection) -> None:
         address = _hear(line)
         assert isinstance(address, _Address)
-        with make(number, address.text) as follower:
+        with make(number, address.text) as follow:
             out = np.zeros(parameters, np.float32)
             _say(line, _Ready())
             version = 0
             while True:
-                follower.follow(out)
+                follow(out)
                 version += 1
                 if out[0] != version or out[-1] != version:
                     raise ValueError(f"vector {version} came as {out[0]} to {out[-1]}")

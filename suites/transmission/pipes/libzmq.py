@@ -12,7 +12,7 @@ import numpy as np
 import zmq
 from numpy.typing import NDArray
 
-from suites.transmission.crew import Crew, CrewSamples, Explorer, Follower
+from suites.transmission.crew import Crew, CrewSamples, Explorer
 from suites.transmission.pipe import Message, Samples
 from suites.transmission.pipes.units import UNIT_BYTES, pieces, stock
 from suites.transmission.pipes.zeromq import Socket, ZeroMq, identity
@@ -33,33 +33,31 @@ class LibZmq(ZeroMq):
     def room(self, size_bytes: int) -> int:
         return UNITS
 
-    def explorer(self, main: Socket, answers: Socket, size_bytes: int) -> Explorer:
-        return _Explorer(main, answers, size_bytes)
+    def sender(self, main: Socket, answers: Socket, size_bytes: int) -> Explorer:
+        source = stock(size_bytes)
 
-    def learner(self, crew: Crew, main: Socket, answers: Socket, size_bytes: int) -> Samples:
+        def send(number: int) -> None:
+            for piece in pieces(source, number * size_bytes):
+                main.send(piece, copy=False)
+
+        def round_trip() -> None:
+            send(1)
+            answers.recv()
+
+        return Explorer(send, round_trip)
+
+    def receiver(self, crew: Crew, main: Socket, answers: Socket, size_bytes: int) -> Samples:
         return _Samples(crew, main, answers, size_bytes)
 
-    def follower(self, main: Socket) -> Follower:
-        return _Follower(main)
+    def follow(self, main: Socket, out: NDArray[np.float32]) -> None:
+        rest = out.data.cast("B")
+        while rest:
+            rest = rest[main.recv_into(rest) :]
 
     def publish(self, main: Socket, vector: NDArray[np.float32]) -> None:
         data = vector.data.cast("B")
         for at in range(0, len(data), UNIT_BYTES):
             main.send(data[at : at + UNIT_BYTES], 0, vector.nbytes < zmq.COPY_THRESHOLD)
-
-
-class _Explorer(Explorer):
-    def __init__(self, main: Socket, answers: Socket, size_bytes: int) -> None:
-        self._main, self._answers, self._size_bytes = main, answers, size_bytes
-        self._stock = stock(size_bytes)
-
-    def send(self, number: int) -> None:
-        for piece in pieces(self._stock, number * self._size_bytes):
-            self._main.send(piece, copy=False)
-
-    def round_trip(self) -> None:
-        self.send(1)
-        self._answers.recv()
 
 
 class _Samples(CrewSamples):
@@ -76,13 +74,3 @@ class _Samples(CrewSamples):
 
     def answer(self) -> None:
         self._answers.send_multipart([identity(0), b""])
-
-
-class _Follower(Follower):
-    def __init__(self, main: Socket) -> None:
-        self._main = main
-
-    def follow(self, out: NDArray[np.float32]) -> None:
-        rest = out.data.cast("B")
-        while rest:
-            rest = rest[self._main.recv_into(rest) :]

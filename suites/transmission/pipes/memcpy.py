@@ -51,10 +51,10 @@ class Memcpy(Pipe):
         def explorer(number: int, address: str) -> Iterator[Explorer]:
             mine = range(number, explorers, processes)
             lots = [(arenas[e], 2 * e * LINE) for e in mine]
-            yield _Explorer(lots, counters, np.tile(payload(size_bytes), together), slots, alone=processes == 1)
+            yield explorer_of(lots, counters, np.tile(payload(size_bytes), together), slots, alone=processes == 1)
 
         with Crew(replace(self.setting, explorers=processes), sending(explorer)) as crew:
-            crew.direct("")
+            crew.direct()
             crew.wait_ready()
             yield _Samples(crew, bodies, counters, alone=processes == 1)
 
@@ -79,35 +79,35 @@ class Memcpy(Pipe):
             yield _Weights(board, counters, processes)
 
 
-class _Explorer(Explorer):
-    def __init__(
-        self, lots: Sequence[tuple[Message, int]], counters: memoryview, source: Message, slots: int, *, alone: bool
-    ) -> None:
-        self._lots, self._counters, self._source, self._slots, self._alone = lots, counters, source, slots, alone
-        self._words = len(lots[0][0]) // slots
-        self._together = len(source) // self._words
-        self._sent = 0
+def explorer_of(
+    lots: Sequence[tuple[Message, int]], counters: memoryview, source: Message, slots: int, *, alone: bool
+) -> Explorer:
+    """The copying end: arenas, each with where its counters are, are filled from a source of several messages."""
+    words = len(lots[0][0]) // slots
+    together = len(source) // words
+    sent = 0
 
-    def send(self, number: int) -> None:
-        counters, source, alone, slots, words = self._counters, self._source, self._alone, self._slots, self._words
-        until = self._sent + number
-        while self._sent < until:
+    def send(number: int) -> None:
+        nonlocal sent
+        until = sent + number
+        while sent < until:
             # Slots lie side by side: so many are filled by one copy, as far as the arena goes.
-            first = self._sent % slots
-            count = min(self._together, until - self._sent, slots - first)
-            self._sent += count
-            for arena, at in self._lots:
-                while self._sent - counters[at + LINE] > slots:
+            first = sent % slots
+            count = min(together, until - sent, slots - first)
+            sent += count
+            for arena, at in lots:
+                while sent - counters[at + LINE] > slots:
                     if not alone:
                         os.sched_yield()
                 arena[first * words : (first + count) * words] = source[: count * words]
-                counters[at] = self._sent
+                counters[at] = sent
 
-    def round_trip(self) -> None:
-        self.send(1)
-        at = self._lots[0][1]
-        while self._counters[at + LINE] < self._sent:
+    def round_trip() -> None:
+        send(1)
+        while counters[lots[0][1] + LINE] < sent:
             pass
+
+    return Explorer(send, round_trip)
 
 
 class _Samples(CrewSamples):

@@ -11,28 +11,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from suites.transmission.crew import (
-    Acknowledgements,
-    Crew,
-    CrewSamples,
-    CrewWeights,
-    Explorer,
-    Follower,
-    following,
-    sending,
-)
-from suites.transmission.pipe import Message, Pipe, Samples, Weights, payload
+from suites.transmission.crew import Acknowledgements, Crew, CrewPipe, CrewSamples, CrewWeights, Explorer, Follow
+from suites.transmission.pipe import Message, Samples, Weights, payload
 from suites.transmission.traffic import in_flight
 
 MOST_PLACES = 2**15 - 1
 """Of a semaphore, where it is smallest (macOS); more than there ever are here."""
 
 
-class MpQueue(Pipe):
+class MpQueue(CrewPipe):
     """One queue to the learner; for weights one to each explorer."""
 
     name, title = "mp-queue", "multiprocessing.Queue"
     testbeds = ("local",)
+    _queues: list[Queue[Any]]
 
     @classmethod
     def settings(cls) -> dict[str, Any]:
@@ -41,34 +33,51 @@ class MpQueue(Pipe):
     @contextmanager
     def samples(self, size_bytes: int) -> Iterator[Samples]:
         places = min(MOST_PLACES, in_flight(size_bytes, self.setting.explorers) * self.setting.explorers)
-
-        @contextmanager
-        def explorer(number: int, address: str) -> Iterator[Explorer]:
-            yield _Explorer(queue, answers, size_bytes)
-
-        with _queues([places, 0]) as (queue, answers), Crew(self.setting, sending(explorer)) as crew:
-            crew.direct("")
-            crew.wait_ready()
-            yield _Samples(crew, queue, answers, size_bytes)
+        with _queues([places, 0]) as self._queues, super().samples(size_bytes) as end:
+            yield end
 
     @contextmanager
     def weights(self, size_bytes: int) -> Iterator[Weights]:
-        @contextmanager
-        def follower(number: int, address: str) -> Iterator[Follower]:
-            yield _Follower(queues[number])
+        with _queues([1] * self.setting.explorers) as self._queues, super().weights(size_bytes) as end:
+            yield end
 
+    @contextmanager
+    def explorer(self, number: int, address: str, size_bytes: int) -> Iterator[Explorer]:
+        (queue, answers), source = self._queues, payload(size_bytes)
+
+        def send(number: int) -> None:
+            for _ in range(number):
+                queue.put(source)
+
+        def round_trip() -> None:
+            queue.put(source)
+            answers.get()
+
+        yield Explorer(send, round_trip)
+
+    @contextmanager
+    def learner(self, crew: Crew, size_bytes: int) -> Iterator[Samples]:
+        crew.direct()
+        crew.wait_ready()
+        queue, answers = self._queues
+        yield _Samples(crew, queue, answers, size_bytes)
+
+    @contextmanager
+    def follower(self, number: int, address: str, size_bytes: int) -> Iterator[Follow]:
+        def follow(out: NDArray[np.float32]) -> None:
+            out[:] = self._queues[number].get()
+
+        yield follow
+
+    @contextmanager
+    def publisher(self, crew: Crew, told: Acknowledgements, size_bytes: int) -> Iterator[Weights]:
         def publish(version: int, vector: NDArray[np.float32]) -> None:
-            for queue in queues:
+            for queue in self._queues:
                 queue.put(vector)
 
-        with (
-            _queues([1] * self.setting.explorers) as queues,
-            Acknowledgements(self.setting.explorers) as acknowledgements,
-            Crew(self.setting, following(follower, size_bytes // 4, acknowledgements.fd)) as crew,
-        ):
-            crew.direct("")
-            crew.wait_ready()
-            yield CrewWeights(acknowledgements, publish)
+        crew.direct()
+        crew.wait_ready()
+        yield CrewWeights(told, publish)
 
 
 @contextmanager
@@ -87,20 +96,6 @@ def _queues(places: Sequence[int]) -> Iterator[list[Queue[Any]]]:
             queue.join_thread()
 
 
-class _Explorer(Explorer):
-    def __init__(self, queue: Queue[Any], answers: Queue[Any], size_bytes: int) -> None:
-        self._queue, self._answers, self._source = queue, answers, payload(size_bytes)
-
-    def send(self, number: int) -> None:
-        put, source = self._queue.put, self._source
-        for _ in range(number):
-            put(source)
-
-    def round_trip(self) -> None:
-        self._queue.put(self._source)
-        self._answers.get()
-
-
 class _Samples(CrewSamples):
     def __init__(self, crew: Crew, queue: Queue[Any], answers: Queue[Any], size_bytes: int) -> None:
         super().__init__(crew, size_bytes)
@@ -111,11 +106,3 @@ class _Samples(CrewSamples):
 
     def answer(self) -> None:
         self._answers.put(None)
-
-
-class _Follower(Follower):
-    def __init__(self, queue: Queue[Any]) -> None:
-        self._queue = queue
-
-    def follow(self, out: NDArray[np.float32]) -> None:
-        out[:] = self._queue.get()

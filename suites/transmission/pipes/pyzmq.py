@@ -9,7 +9,7 @@ import numpy as np
 import zmq
 from numpy.typing import NDArray
 
-from suites.transmission.crew import Crew, CrewSamples, Explorer, Follower
+from suites.transmission.crew import Crew, CrewSamples, Explorer
 from suites.transmission.pipe import Message, Samples, payload
 from suites.transmission.pipes.zeromq import Socket, ZeroMq, identity
 from suites.transmission.traffic import in_flight
@@ -27,33 +27,28 @@ class PyZmq(ZeroMq):
     def room(self, size_bytes: int) -> int:
         return in_flight(size_bytes, self.setting.explorers)
 
-    def explorer(self, main: Socket, answers: Socket, size_bytes: int) -> Explorer:
-        return _Explorer(main, answers, size_bytes)
+    def sender(self, main: Socket, answers: Socket, size_bytes: int) -> Explorer:
+        # The same bytes each time, so libzmq may send them from where they are.
+        source, copy = payload(size_bytes).data, size_bytes < zmq.COPY_THRESHOLD
 
-    def learner(self, crew: Crew, main: Socket, answers: Socket, size_bytes: int) -> Samples:
+        def send(number: int) -> None:
+            for _ in range(number):
+                main.send(source, 0, copy)
+
+        def round_trip() -> None:
+            send(1)
+            answers.recv()
+
+        return Explorer(send, round_trip)
+
+    def receiver(self, crew: Crew, main: Socket, answers: Socket, size_bytes: int) -> Samples:
         return _Samples(crew, main, answers, size_bytes)
 
-    def follower(self, main: Socket) -> Follower:
-        return _Follower(main)
+    def follow(self, main: Socket, out: NDArray[np.float32]) -> None:
+        out[:] = np.frombuffer(main.recv(copy=False).buffer, np.float32)
 
     def publish(self, main: Socket, vector: NDArray[np.float32]) -> None:
         main.send(vector.data, 0, vector.nbytes < zmq.COPY_THRESHOLD)
-
-
-class _Explorer(Explorer):
-    def __init__(self, main: Socket, answers: Socket, size_bytes: int) -> None:
-        self._main, self._answers = main, answers
-        self._source, self._copy = payload(size_bytes).data, size_bytes < zmq.COPY_THRESHOLD
-
-    def send(self, number: int) -> None:
-        # The same bytes each time, so libzmq may send them from where they are.
-        send, source, copy = self._main.send, self._source, self._copy
-        for _ in range(number):
-            send(source, 0, copy)
-
-    def round_trip(self) -> None:
-        self.send(1)
-        self._answers.recv()
 
 
 class _Samples(CrewSamples):
@@ -68,11 +63,3 @@ class _Samples(CrewSamples):
 
     def answer(self) -> None:
         self._answers.send_multipart([identity(0), b""])
-
-
-class _Follower(Follower):
-    def __init__(self, main: Socket) -> None:
-        self._main = main
-
-    def follow(self, out: NDArray[np.float32]) -> None:
-        out[:] = np.frombuffer(self._main.recv(copy=False).buffer, np.float32)

@@ -16,21 +16,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from suites.transmission.crew import (
-    Acknowledgements,
-    Crew,
-    CrewSamples,
-    CrewWeights,
-    Explorer,
-    Follower,
-    following,
-    sending,
-)
-from suites.transmission.pipe import Message, Pipe, Samples, Weights
+from suites.transmission.crew import Acknowledgements, Crew, CrewPipe, CrewSamples, CrewWeights, Explorer, Follow
+from suites.transmission.pipe import Message, Samples, Weights
 from suites.transmission.pipes.units import UNIT_BYTES, pieces, stock
 
 
-class RawTcp(Pipe):
+class RawTcp(CrewPipe):
     """TCP itself."""
 
     name, title = "raw-tcp", "TCP"
@@ -40,34 +31,41 @@ class RawTcp(Pipe):
         return {"unit_bytes": UNIT_BYTES, "nodelay": True}
 
     @contextmanager
-    def samples(self, size_bytes: int) -> Iterator[Samples]:
-        @contextmanager
-        def explorer(number: int, address: str) -> Iterator[Explorer]:
-            with _connect(address) as connection:
-                yield _Explorer(connection, size_bytes)
+    def explorer(self, number: int, address: str, size_bytes: int) -> Iterator[Explorer]:
+        source = stock(size_bytes)
+        with _connect(address) as connection:
 
-        with Crew(self.setting, sending(explorer)) as crew, ExitStack() as stack:
-            connections = self._accept(crew, stack)
-            yield _Samples(crew, connections, size_bytes, stack)
+            def send(number: int) -> None:
+                for piece in pieces(source, number * size_bytes):
+                    connection.sendall(piece)
+
+            def round_trip() -> None:
+                send(1)
+                connection.recv(1)
+
+            yield Explorer(send, round_trip)
 
     @contextmanager
-    def weights(self, size_bytes: int) -> Iterator[Weights]:
-        @contextmanager
-        def follower(number: int, address: str) -> Iterator[Follower]:
-            with _connect(address) as connection:
-                yield _Follower(connection)
+    def learner(self, crew: Crew, size_bytes: int) -> Iterator[Samples]:
+        with ExitStack() as stack:
+            yield _Samples(crew, self._accept(crew, stack), size_bytes, stack)
 
-        with (
-            Acknowledgements(self.setting.explorers) as acknowledgements,
-            Crew(self.setting, following(follower, size_bytes // 4, acknowledgements.fd)) as crew,
-            ExitStack() as stack,
-        ):
+    @contextmanager
+    def follower(self, number: int, address: str, size_bytes: int) -> Iterator[Follow]:
+        with _connect(address) as connection:
+
+            def follow(out: NDArray[np.float32]) -> None:
+                rest = out.data.cast("B")
+                while rest:
+                    rest = rest[connection.recv_into(rest) :]
+
+            yield follow
+
+    @contextmanager
+    def publisher(self, crew: Crew, told: Acknowledgements, size_bytes: int) -> Iterator[Weights]:
+        with ExitStack() as stack:
             connections = self._accept(crew, stack)
-
-            def publish(version: int, vector: NDArray[np.float32]) -> None:
-                spread(connections, vector.data.cast("B"))
-
-            yield CrewWeights(acknowledgements, publish)
+            yield CrewWeights(told, lambda version, vector: spread(connections, vector.data.cast("B")))
 
     def _accept(self, crew: Crew, stack: ExitStack) -> list[socket.socket]:
         with socket.create_server((self.setting.learner.address, 0)) as server:
@@ -107,20 +105,6 @@ def spread(connections: Sequence[socket.socket], data: memoryview) -> None:
                     del left[fd]
 
 
-class _Explorer(Explorer):
-    def __init__(self, connection: socket.socket, size_bytes: int) -> None:
-        self._connection, self._size_bytes = connection, size_bytes
-        self._stock = stock(size_bytes)
-
-    def send(self, number: int) -> None:
-        for piece in pieces(self._stock, number * self._size_bytes):
-            self._connection.sendall(piece)
-
-    def round_trip(self) -> None:
-        self.send(1)
-        self._connection.recv(1)
-
-
 class _Samples(CrewSamples):
     def __init__(self, crew: Crew, connections: Sequence[socket.socket], size_bytes: int, stack: ExitStack) -> None:
         super().__init__(crew, size_bytes)
@@ -154,13 +138,3 @@ class _Samples(CrewSamples):
     def answer(self) -> None:
         for connection in self._connections.values():
             connection.send(b"\0")
-
-
-class _Follower(Follower):
-    def __init__(self, connection: socket.socket) -> None:
-        self._connection = connection
-
-    def follow(self, out: NDArray[np.float32]) -> None:
-        rest = out.data.cast("B")
-        while rest:
-            rest = rest[self._connection.recv_into(rest) :]

@@ -9,10 +9,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from suites.transmission.crew import Acknowledgements, Crew, CrewSamples, CrewWeights, Explorer, Follower, following, sending
-from suites.transmission.pipe import Message, Pipe, Samples, Weights, payload
+from suites.transmission.crew import Acknowledgements, Crew, CrewPipe, CrewSamples, CrewWeights, Explorer, Follow
+from suites.transmission.pipe import Message, Samples, Weights, payload
 from suites.transmission.traffic import group, in_flight
-from tianji.channel.base import EdgeSpec, Endpoint, Inlet, Outlet, WeightsInlet, WeightsOutlet
+from tianji.channel.base import EdgeSpec, Endpoint, Inlet, Outlet, WeightsOutlet
 from tianji.channel.registry import Network
 from tianji.channel.security import Keys
 from tianji.channel.session import SessionInlet
@@ -27,44 +27,47 @@ def edge(size_bytes: int, explorers: int) -> EdgeSpec:
     return EdgeSpec(layout, in_flight(size_bytes, explorers), explorers)
 
 
-class _Explorer(Explorer):
-    def __init__(self, outlet: Outlet, waiter: Waiter, spec: EdgeSpec, number: int) -> None:
-        self._outlet, self._waiter, self._layout, self._number = outlet, waiter, spec.layout.id, number
-        self._size_bytes, self._group = spec.slot_bytes, group(spec.slot_bytes)
-        self._slots = [np.frombuffer(outlet.slot(SlotRef(number, n)), np.uint64) for n in range(spec.slots)]
-        self._source, self._sent = payload(spec.slot_bytes), 0
-        self._free: list[SlotRef] = []
-        while not self._free:
-            waiter.wait()
-            self._free = outlet.credits()
+def explorer_of(outlet: Outlet, waiter: Waiter, spec: EdgeSpec, number: int) -> Explorer:
+    """The sending end, once the learner has given it its slots."""
+    size, rows, together = spec.slot_bytes, spec.slot_bytes // 8, group(spec.slot_bytes)
+    slots = [np.frombuffer(outlet.slot(SlotRef(number, n)), np.uint64) for n in range(spec.slots)]
+    source, layout = payload(size), spec.layout.id
+    free: list[SlotRef] = []
+    sent = 0
 
-    def send(self, number: int) -> None:
-        slots, source, outlet = self._slots, self._source, self._outlet
-        layout, size, producer, rows = self._layout, self._size_bytes, self._number, self._size_bytes // 8
-        until = self._sent + number
-        while self._sent < until:
-            while not self._free:
-                self._free = outlet.credits()
-                if not self._free:
-                    self._waiter.wait()
-            part = self._free[: min(self._group, until - self._sent)]
-            del self._free[: len(part)]
+    def wait() -> None:
+        waiter.wait()
+        free.extend(outlet.credits())
+
+    def send(messages: int) -> None:
+        nonlocal sent
+        until = sent + messages
+        while sent < until:
+            while not free:
+                free.extend(outlet.credits())
+                if not free:
+                    waiter.wait()
+            part = free[: min(together, until - sent)]
+            del free[: len(part)]
             for ref in part:
                 slots[ref.slot][:] = source
-            outlet.send([ChunkHeader(producer, n, 0, layout, 1, rows, size, ref) for n, ref in enumerate(part, self._sent)])
-            self._sent += len(part)
+            outlet.send([ChunkHeader(number, n, 0, layout, 1, rows, size, ref) for n, ref in enumerate(part, sent)])
+            sent += len(part)
         outlet.flush()
 
-    def round_trip(self) -> None:
-        self._settle()  # What is left of earlier messages.
-        self.send(1)
-        self._settle()
-
-    def _settle(self) -> None:
+    def settle() -> None:
         """Wait until every slot is back: the learner has read them all."""
-        while len(self._free) < len(self._slots):
-            self._waiter.wait()
-            self._free += self._outlet.credits()
+        while len(free) < len(slots):
+            wait()
+
+    def round_trip() -> None:
+        settle()  # What is left of earlier messages.
+        send(1)
+        settle()
+
+    while not free:
+        wait()
+    return Explorer(send, round_trip)
 
 
 class _Samples(CrewSamples):
@@ -99,15 +102,6 @@ class _Samples(CrewSamples):
     def answer(self) -> None:
         self.release()
         self._inlet.flush()
-
-
-class _Follower(Follower):
-    def __init__(self, inlet: WeightsInlet, waiter: Waiter) -> None:
-        self._inlet, self._waiter = inlet, waiter
-
-    def follow(self, out: NDArray[np.float32]) -> None:
-        while self._inlet.latest(out) is None:
-            self._waiter.wait()
 
 
 class _Complete(Endpoint):
@@ -146,7 +140,7 @@ class _Weights(Weights):
         self._waiter.close()
 
 
-class TianJi(Pipe):
+class TianJi(CrewPipe):
     """In the clear."""
 
     name, title = "tianji", "TianJi"
@@ -163,20 +157,15 @@ class TianJi(Pipe):
         return f"tcp://{self.setting.learner.address}:0" if self.setting.apart else f"shm://{self.setting.folder}/{name}"
 
     @contextmanager
-    def samples(self, size_bytes: int) -> Iterator[Samples]:
+    def explorer(self, number: int, address: str, size_bytes: int) -> Iterator[Explorer]:
         spec = edge(size_bytes, self.setting.explorers)
+        with self._network() as network, network.outlet(address, spec, number) as outlet, Waiter([outlet]) as waiter:
+            yield explorer_of(outlet, waiter, spec, number)
 
-        @contextmanager
-        def explorer(number: int, address: str) -> Iterator[Explorer]:
-            with (
-                self._network() as network,
-                network.outlet(address, spec, number) as outlet,
-                Waiter([outlet]) as waiter,
-            ):
-                yield _Explorer(outlet, waiter, spec, number)
-
+    @contextmanager
+    def learner(self, crew: Crew, size_bytes: int) -> Iterator[Samples]:
+        spec = edge(size_bytes, self.setting.explorers)
         with (
-            Crew(self.setting, sending(explorer)) as crew,
             self._network() as network,
             network.inlet(self._address(f"s{size_bytes}"), spec) as inlet,
             Waiter([inlet]) as waiter,
@@ -188,34 +177,31 @@ class TianJi(Pipe):
             yield _Samples(crew, inlet, waiter, spec)
 
     @contextmanager
-    def weights(self, size_bytes: int) -> Iterator[Weights]:
-        parameters, setting = size_bytes // 4, self.setting
+    def follower(self, number: int, address: str, size_bytes: int) -> Iterator[Follow]:
+        with self._network() as network, network.weights_inlet(address, size_bytes // 4) as inlet, Waiter([inlet]) as waiter:
 
-        @contextmanager
-        def follower(number: int, address: str) -> Iterator[Follower]:
-            with (
-                self._network() as network,
-                network.weights_inlet(address, parameters) as inlet,
-                Waiter([inlet]) as waiter,
-            ):
-                yield _Follower(inlet, waiter)
+            def follow(out: NDArray[np.float32]) -> None:
+                while inlet.latest(out) is None:
+                    waiter.wait()
 
+            yield follow
+
+    @contextmanager
+    def publisher(self, crew: Crew, told: Acknowledgements, size_bytes: int) -> Iterator[Weights]:
         with (
-            Acknowledgements(setting.explorers) as acknowledgements,
-            Crew(setting, following(follower, parameters, acknowledgements.fd)) as crew,
             self._network() as network,
-            network.weights_outlet(self._address(f"w{size_bytes}"), parameters) as outlet,
+            network.weights_outlet(self._address(f"w{size_bytes}"), size_bytes // 4) as outlet,
             Waiter([outlet]) as waiter,
         ):
             crew.direct(outlet.uri)
-            while outlet.readers() < setting.explorers:
+            while outlet.readers() < self.setting.explorers:
                 waiter.wait()
                 outlet.serve()
             crew.wait_ready()
-            if not setting.apart:
-                yield CrewWeights(acknowledgements, outlet.publish)
+            if not self.setting.apart:
+                yield CrewWeights(told, outlet.publish)
                 return
-            with closing(_Weights(acknowledgements, outlet)) as end:
+            with closing(_Weights(told, outlet)) as end:
                 yield end
 
 

@@ -28,7 +28,7 @@ from suites.transmission.crew import (
     CrewSamples,
     CrewWeights,
     Explorer,
-    Follower,
+    Follow,
     following,
     sending,
 )
@@ -73,7 +73,7 @@ class XingTian(Pipe):
             _launcher(doors, setting.explorers) as stop,
             Mail(Account(), _control(doors), doors.learner, doors.downward, decode_header) as mail,
         ):
-            crew.direct("")
+            crew.direct()
             if not mail.begin(Hello("learner", PROTOCOL, os.getpid())):
                 raise RuntimeError("there was no start")
             crew.wait_ready()
@@ -97,7 +97,7 @@ class XingTian(Pipe):
                 def explorer(number: int, _: str) -> Iterator[Explorer]:
                     arena = Arena(files[number], slots, size_bytes)
                     with _mail(doors, number) as mail:
-                        yield _Explorer(mail, arena, number, size_bytes, slots)
+                        yield explorer_of(mail, arena, number, size_bytes, slots)
 
                 return sending(explorer)
 
@@ -114,10 +114,10 @@ class XingTian(Pipe):
 
             def work(doors: Doors) -> Any:
                 @contextmanager
-                def follower(number: int, _: str) -> Iterator[Follower]:
+                def follower(number: int, _: str) -> Iterator[Follow]:
                     store = WeightBoard(fd, parameters)
                     with _mail(doors, number) as mail:
-                        yield _Follower(mail, store)
+                        yield follow_of(mail, store)
 
                 return following(follower, parameters, acknowledgements.fd)
 
@@ -175,33 +175,35 @@ def _launcher(doors: Doors, explorers: int) -> Iterator[Callable[[], None]]:
         yield stop
 
 
-class _Explorer(Explorer):
-    def __init__(self, mail: Mail, arena: Arena, number: int, size_bytes: int, slots: int) -> None:
-        self._mail, self._number, self._size_bytes = mail, number, size_bytes
-        self._layout, self._source = opaque_layout(size_bytes).id, payload(size_bytes)
-        self._bodies = [np.frombuffer(arena.slot(n), np.uint64) for n in range(slots)]
-        self._free = deque(SlotRef(number, n) for n in range(slots))
-        self._sent = 0
+def explorer_of(mail: Mail, arena: Arena, number: int, size_bytes: int, slots: int) -> Explorer:
+    """The sending end."""
+    layout, source = opaque_layout(size_bytes).id, payload(size_bytes)
+    bodies = [np.frombuffer(arena.slot(n), np.uint64) for n in range(slots)]
+    free = deque(SlotRef(number, n) for n in range(slots))
+    sent = 0
 
-    def send(self, number: int) -> None:
-        for n in range(self._sent, self._sent + number):
-            while not self._free:
-                self._hear()
-            ref = self._free.popleft()
-            self._bodies[ref.slot][:] = self._source
-            self._mail.push(ChunkHeader(self._number, n, 0, self._layout, 1, 0, self._size_bytes, ref))
-        self._sent += number
+    def hear() -> None:
+        notice: Notice = mail.take("credit")
+        free.extend(slot for slot in notice.slots if slot.arena == number)
 
-    def _hear(self) -> None:
-        notice: Notice = self._mail.take("credit")
-        self._free.extend(slot for slot in notice.slots if slot.arena == self._number)
+    def send(messages: int) -> None:
+        nonlocal sent
+        for n in range(sent, sent + messages):
+            while not free:
+                hear()
+            ref = free.popleft()
+            bodies[ref.slot][:] = source
+            mail.push(ChunkHeader(number, n, 0, layout, 1, 0, size_bytes, ref))
+        sent += messages
 
-    def round_trip(self) -> None:
-        while len(self._free) < len(self._bodies):
-            self._hear()  # What is left of earlier messages.
-        self.send(1)
-        while len(self._free) < len(self._bodies):
-            self._hear()
+    def round_trip() -> None:
+        while len(free) < len(bodies):
+            hear()  # What is left of earlier messages.
+        send(1)
+        while len(free) < len(bodies):
+            hear()
+
+    return Explorer(send, round_trip)
 
 
 class _Samples(CrewSamples):
@@ -223,13 +225,15 @@ class _Samples(CrewSamples):
         self._mail.push(Notice(0, self._held), address(sorted({ref.arena for ref in self._held})))
 
 
-class _Follower(Follower):
-    def __init__(self, mail: Mail, store: WeightBoard) -> None:
-        self._mail, self._store = mail, store
-        self._read = 0
+def follow_of(mail: Mail, store: WeightBoard) -> Follow:
+    """The end that takes weights."""
+    read = 0
 
-    def follow(self, out: NDArray[np.float32]) -> None:
+    def follow(out: NDArray[np.float32]) -> None:
+        nonlocal read
         # The store always has the newest: a notice of what was read already is passed over.
-        while self._mail.take("weights").version <= self._read:
+        while mail.take("weights").version <= read:
             pass
-        self._read = self._store.read(out) or 0
+        read = store.read(out) or 0
+
+    return follow

@@ -10,10 +10,54 @@ import numpy as np
 import zmq
 from numpy.typing import NDArray
 
-from suites.transmission.crew import Acknowledgements, Crew, CrewWeights, Explorer, Follower, following, sending
-from suites.transmission.pipe import Pipe, Samples, Setting, Weights
+from suites.transmission.crew import Acknowledgements, Crew, CrewPipe, CrewWeights, Explorer, Follow
+from suites.transmission.pipe import Samples, Setting, Weights
 
 Socket = zmq.Socket[bytes]
+
+
+class ZeroMq(CrewPipe):
+    """PUSH to PULL for samples, PUB to SUB for weights, and a socket for answers; what travels is the subclass's business."""
+
+    @abstractmethod
+    def room(self, size_bytes: int) -> int:
+        """ZeroMQ messages that each explorer may have under way."""
+
+    @abstractmethod
+    def sender(self, main: Socket, answers: Socket, size_bytes: int) -> Explorer:
+        """The sending end."""
+
+    @abstractmethod
+    def receiver(self, crew: Crew, main: Socket, answers: Socket, size_bytes: int) -> Samples:
+        """The receiving end."""
+
+    @abstractmethod
+    def follow(self, main: Socket, out: NDArray[np.float32]) -> None:
+        """Take the next vector."""
+
+    @abstractmethod
+    def publish(self, main: Socket, vector: NDArray[np.float32]) -> None:
+        """Send a vector. All have it before the next one, so nobody writes it while it is on its way."""
+
+    @contextmanager
+    def explorer(self, number: int, address: str, size_bytes: int) -> Iterator[Explorer]:
+        with connected(address, number, zmq.PUSH, self.room(size_bytes)) as (main, answers):
+            yield self.sender(main, answers, size_bytes)
+
+    @contextmanager
+    def learner(self, crew: Crew, size_bytes: int) -> Iterator[Samples]:
+        with listening(self.setting, crew, zmq.PULL, self.room(size_bytes), f"s{size_bytes}") as (main, answers):
+            yield self.receiver(crew, main, answers, size_bytes)
+
+    @contextmanager
+    def follower(self, number: int, address: str, size_bytes: int) -> Iterator[Follow]:
+        with connected(address, number, zmq.SUB) as (main, _):
+            yield lambda out: self.follow(main, out)
+
+    @contextmanager
+    def publisher(self, crew: Crew, told: Acknowledgements, size_bytes: int) -> Iterator[Weights]:
+        with listening(self.setting, crew, zmq.XPUB, 0, f"w{size_bytes}") as (main, _):
+            yield CrewWeights(told, lambda version, vector: self.publish(main, vector))
 
 
 def open_socket(context: zmq.Context[Socket], kind: int, in_flight: int = 0) -> Socket:
@@ -37,59 +81,6 @@ def bind(socket: Socket, setting: Setting, name: str) -> str:
     address = f"ipc://{setting.folder}/{name}"
     socket.bind(address)
     return address
-
-
-class ZeroMq(Pipe):
-    """PUSH to PULL for samples, PUB to SUB for weights, and a socket for answers; what travels is the subclass's business."""
-
-    @abstractmethod
-    def room(self, size_bytes: int) -> int:
-        """ZeroMQ messages that each explorer may have under way."""
-
-    @abstractmethod
-    def explorer(self, main: Socket, answers: Socket, size_bytes: int) -> Explorer:
-        """The sending end."""
-
-    @abstractmethod
-    def learner(self, crew: Crew, main: Socket, answers: Socket, size_bytes: int) -> Samples:
-        """The receiving end."""
-
-    @abstractmethod
-    def follower(self, main: Socket) -> Follower:
-        """The end that takes weights."""
-
-    @abstractmethod
-    def publish(self, main: Socket, vector: NDArray[np.float32]) -> None:
-        """Send a vector. All have it before the next one, so nobody writes it while it is on its way."""
-
-    @contextmanager
-    def samples(self, size_bytes: int) -> Iterator[Samples]:
-        room = self.room(size_bytes)
-
-        @contextmanager
-        def explorer(number: int, address: str) -> Iterator[Explorer]:
-            with connected(address, number, zmq.PUSH, room) as (main, answers):
-                yield self.explorer(main, answers, size_bytes)
-
-        with (
-            Crew(self.setting, sending(explorer)) as crew,
-            listening(self.setting, crew, zmq.PULL, room, f"s{size_bytes}") as (main, answers),
-        ):
-            yield self.learner(crew, main, answers, size_bytes)
-
-    @contextmanager
-    def weights(self, size_bytes: int) -> Iterator[Weights]:
-        @contextmanager
-        def follower(number: int, address: str) -> Iterator[Follower]:
-            with connected(address, number, zmq.SUB) as (main, _):
-                yield self.follower(main)
-
-        with (
-            Acknowledgements(self.setting.explorers) as acknowledgements,
-            Crew(self.setting, following(follower, size_bytes // 4, acknowledgements.fd)) as crew,
-            listening(self.setting, crew, zmq.XPUB, 0, f"w{size_bytes}") as (main, _),
-        ):
-            yield CrewWeights(acknowledgements, lambda version, vector: self.publish(main, vector))
 
 
 @contextmanager
