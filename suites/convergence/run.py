@@ -45,13 +45,15 @@ class Convergence(Suite):
                 raise ConfigError(f"system {name} cannot run here: {reason}; install it, or leave it out with --systems")
         workloads = [catalogue.load(name) for name in request.workloads or profile.workloads]
         only_on_policy = () if request.systems else profile.on_policy
+        sit_out = () if request.systems else profile.first_block_only
         able, skipped = _able(workloads, names, only_on_policy, asked=request.systems is not None)
         cells = [
             cell
             for block in range(request.blocks or profile.blocks)
             for workload in workloads
+            for present in [[name for name in able[workload.id] if block == 0 or name not in sit_out]]
             for cell in block_of(
-                workload.id, able[workload.id], None if request.once else profile.twice, block, first_seed=request.first_seed
+                workload.id, present, None if request.once else profile.twice, block, first_seed=request.first_seed
             )
         ]
         plan = Plan(
@@ -71,7 +73,8 @@ class Convergence(Suite):
     def run_cell(self, plan: Plan, cell: Cell, out: Path, progress: Callable[[float, str], None]) -> Manifest:
         workload = convert(plan.workloads[cell.workload], Workload, f"workload {cell.workload}")
         under_test = systems.get(cell.system)
-        task = Task(cell.system, workload, cell.seed, plan.cores)
+        stop_at_goal = self.profiles[plan.profile].stop_at_goal
+        task = Task(cell.system, workload, cell.seed, plan.cores, stop_at_goal=stop_at_goal)
 
         def watch(folder: Path) -> None:
             # Snapshots are named by their steps: the newest name says how far the run is.
@@ -92,13 +95,15 @@ class Convergence(Suite):
                 workload,
                 snapshots,
                 lambda share: progress(MEASURED_SHARE + (1 - MEASURED_SHARE) * share, "evaluating snapshots"),
+                stop_at_goal=stop_at_goal,
             )
         return measured.publish(
             failure,
             later,
             system_title=under_test.title,
             division=workload.division,
-            configuration={"workload": plan.workloads[cell.workload], "system": under_test.settings(task)},
+            configuration={"workload": plan.workloads[cell.workload], "system": under_test.settings(task)}
+            | ({"stop_at_goal": True} if stop_at_goal else {}),
             deviations=under_test.deviations(task),
             phases_s=_phases(measured.events),
         )

@@ -26,6 +26,8 @@ NETWORKS = [ActorCritic(4, (64, 64), 2), QNetwork(4, (256, 256), 2)]
 class Memory:
     """A recorder that keeps what it is told."""
 
+    may_end = False
+
     def __init__(self):
         self.first_steps, self.episodes, self.snapshots, self.processes, self.counters = [], [], [], [], {}
 

@@ -44,6 +44,8 @@ LONG = msgspec.structs.replace(PPO, budget_steps=10_000_000)
 class Memory:
     """A recorder that keeps what it is told."""
 
+    may_end = False
+
     def __init__(self):
         self.first_steps, self.episodes, self.snapshots = [], [], []
         self.processes, self.counters, self.histograms = {}, {}, {}
