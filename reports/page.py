@@ -66,6 +66,7 @@ def write(
         claims=[msgspec.structs.asdict(claim) for claim in judged],
         systems=sorted({title for label, title in data.titles.items() if not label.endswith(AGAIN)}),
         few=_few_blocks(data),
+        left_out=data.left_out,
         failures=[{"title": _run_title(b), "error": b.manifest.error} for b in data.bundles if b.manifest.status != "completed"]
         + [{"title": _run_title(b), "error": reason} for b, reason in data.unusable],
         workloads=[_workload(data, tables, out, name) for name in sorted(data.workloads)]
