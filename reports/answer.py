@@ -104,13 +104,13 @@ def _ratios(data: Dataset, workload: str, label: str, labels: list[str]) -> str:
 def _failed(data: Dataset, workload: str, label: str, columns: int) -> str:
     """How many runs of a system failed, its second runs too, and why the first of them did."""
     key = ("convergence", workload, label)
-    failed = _reasons(b for b in data.bundles if (b.manifest.suite, b.manifest.workload, b.manifest.system) == key)
-    return f"{len(failed)} failed: {_shortened(failed[0], max(LEAST_REASON, columns // 2))}" if failed else ""
+    failed = _failed_runs(b for b in data.bundles if (b.manifest.suite, b.manifest.workload, b.manifest.system) == key)
+    return f"{len(failed)} failed: {_shortened(failed[0][1], max(LEAST_REASON, columns // 2))}" if failed else ""
 
 
-def _reasons(runs: Iterable[Bundle]) -> list[str]:
-    """Why runs failed: the last lines of what those said."""
-    return [(b.manifest.error or "no reason is known").splitlines()[-1] for b in runs if b.manifest.status != "completed"]
+def _failed_runs(runs: Iterable[Bundle]) -> list[tuple[Bundle, str]]:
+    """Those of them that failed, with the last line of what they said."""
+    return [(b, (b.manifest.error or "no reason is known").splitlines()[-1]) for b in runs if b.manifest.status != "completed"]
 
 
 def _shortened(text: str, most: int) -> str:
@@ -193,6 +193,8 @@ def _failures(data: Dataset) -> Iterator[str]:
     """Of each other suite how many runs failed, or can be told nothing from, and the first reason."""
     for suite in sorted({b.manifest.suite for b in data.bundles} - {"convergence"}):
         runs = [b for b in data.bundles if b.manifest.suite == suite]
-        found = _reasons(runs) + [reason for b, reason in data.unusable if b.manifest.suite == suite]
+        found = _failed_runs(runs) + [one for one in data.unusable if one[0].manifest.suite == suite]
         if found:
-            yield f"{suite}: {len(found)} of {len(runs)} runs failed or say nothing; the first: {found[0]}"
+            m, reason = found[0][0].manifest, found[0][1]
+            which = f"{m.workload}, block {m.block}, {m.system}: {reason}"
+            yield f"{suite}: {len(found)} of {len(runs)} runs failed or say nothing; the first is {which}"

@@ -118,7 +118,7 @@ def load(roots: list[Path]) -> Dataset:
         for a folder without bundles, for the first bundle that breaks the schema, and for a workload that was measured on
         several machines.
     """
-    bundles, left_out = _without_smoke([bundle.read(path) for path in bundle.find(roots)])
+    bundles, left_out = without_smoke([bundle.read(path) for path in bundle.find(roots)])
     _one_machine_each(bundles)
     completed = [b for b in bundles if b.manifest.status == "completed"]
     training = [b for b in completed if b.manifest.suite == "convergence"]
@@ -181,7 +181,7 @@ def load(roots: list[Path]) -> Dataset:
     )
 
 
-def _without_smoke(bundles: list[Bundle]) -> tuple[list[Bundle], list[str]]:
+def without_smoke(bundles: list[Bundle]) -> tuple[list[Bundle], list[str]]:
     """What may be pooled, and what is left out, in words: runs that may stop at their goal are never pooled with runs that go
     on, nor smoke runs with those of other profiles. Of each workload the more thorough ones are kept."""
     how = {id(b): (b.manifest.profile == "smoke", bool(b.manifest.configuration.get("stop_at_goal"))) for b in bundles}

@@ -234,6 +234,15 @@ def test_a_run_ends_after_the_round_in_which_its_seconds_are_spent(prepared):
     assert all(steps <= 256 for *_, steps in memory.episodes)
 
 
+@pytest.mark.parametrize("name", ["cartpole-ppo-zoo", "cartpole-dqn-zoo"])
+def test_a_run_ends_after_the_round_in_which_it_is_let(prepared, monkeypatch, name):
+    monkeypatch.setattr(Memory, "may_end", property(lambda memory: len(memory.snapshots) >= 3))
+    under_test, task, memory = prepared(changed(name, snapshot_every_steps=512))
+    under_test.train(task, memory)
+    assert [steps for _, steps, _, _ in memory.snapshots] == [0, 512, 1024]
+    assert memory.counters["learner_steps"] == 1024.0
+
+
 def test_what_cannot_be_matched_is_said_or_refused():
     several = changed("cartpole-dqn-zoo", environments=4, dqn={"huber_delta": 2.0, "target_every_steps": 1000})
     assert len(translate.deviations(several)) == 4
