@@ -65,7 +65,7 @@ def _times(data: Dataset, workload: str, columns: int, full: str, open_ended: st
     scale = width / max([*reached.values(), *watched.values()], default=1.0)
     target = data.workloads[workload]["thresholds"][KIND]
     without = _left_out(data, workload, labels)
-    yield f"{workload}: seconds to a mean {KIND} return of {target:g}, and how many times as fast TianJi is{without}"
+    yield f"{workload}: seconds to a {KIND} return of {target:g}; TianJi is x times as fast{without}"
     for label, (title, value, counted, more) in texts.items():
         length = reached.get(label, watched.get(label, 0.0)) * scale
         bar = (full if label in reached else open_ended) * (max(1, round(length)) if length else 0)
@@ -121,7 +121,7 @@ def _left_out(data: Dataset, workload: str, labels: list[str]) -> str:
     """Systems by name that trained on other workloads and not on this one, which they were meant for."""
     everywhere = [label for label in data.systems if not label.endswith(AGAIN) and label != RELAXED]
     missing = [data.titles[label] for label in everywhere if label not in labels]
-    return f"; left out: {', '.join(missing)}" if missing and len(labels) > 1 else ""
+    return f"; without {', '.join(missing)}" if missing and len(labels) > 1 else ""
 
 
 def _messages(data: Dataset) -> Iterator[str]:
