@@ -55,7 +55,7 @@ def lint(session: nox.Session) -> None:
 
 @nox.session
 def bench(session: nox.Session) -> None:
-    """The main job: every system side by side, then the report. `-- --resume` goes on with the latest one.
+    """The main job: every system side by side, then the answer and its page. `-- --resume` goes on with the latest one.
 
     Other arguments go to `tianji-bench run`.
     """
@@ -101,7 +101,8 @@ def measure(session: nox.Session, name: str, usual: list[str]) -> None:
     run = ["tianji-bench", "run", *chosen, "--out", str(folder)]
     # A failed run is part of the report (exit status 1); it fails the session when the report is there.
     session.run(*run, *(["--resume"] if resume else []), success_codes=[0, 1], **GRACE)
-    session.run("tianji-report", "build", str(folder), "--out", str(folder / "report"))
+    # SVG is all that the page needs; `nox -s paper` makes the other kinds.
+    session.run("tianji-report", "build", str(folder), "--out", str(folder / "report"), "--svg")
     # Nothing is left to do: this only says again which runs failed, if any did.
     session.run(*run, "--resume", silent=True)
 

@@ -25,7 +25,8 @@ def main(directory: Path, parent: int, started: int | None = None) -> int:
     task = msgspec.json.decode((directory / "task.json").read_bytes(), type=system.Task)
     serve_a_runner(parent, task.cores, f"tj-host {task.system}")
     under_test = system.get(task.system)
-    with FileRecorder(directory, task.workload, None if started is None else lambda: os.close(started)) as recorder:
+    on_first_step = None if started is None else lambda: os.close(started)
+    with FileRecorder(directory, task.workload, on_first_step, stop_at_goal=task.stop_at_goal) as recorder:
         try:
             recorder.phase("setup")
             under_test.prepare(task, recorder)

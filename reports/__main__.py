@@ -79,7 +79,7 @@ def made(out: Path) -> None:
 
 
 def build(options: Namespace) -> int:
-    """Build a report and print its headlines."""
+    """Build a report and print the answer."""
     out, history = options.out, options.history
     if history is not None and not history.is_dir():
         raise ConfigError(f"--history {history}: there is no such folder")
@@ -96,10 +96,7 @@ def build(options: Namespace) -> int:
         raise ConfigError(str(error)) from error
     made(out)
     report = write(data, out, entries, ["svg"] if options.svg else KINDS)
-    terminal.show(data, report.tables)
-    for claim in report.claims:
-        print(f"claim {claim.id}: {claim.verdict}")
-    print(f"report: {report.page}")
+    terminal.show(data, report.page)
     return DONE
 
 

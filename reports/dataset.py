@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,6 +58,8 @@ class Dataset:
     unusable: list[tuple[Bundle, str]]
     """Completed bundles of that suite from which no throughput is to be had, and why."""
     bundles: list[Bundle]
+    left_out: list[str]
+    """What was read and is not counted, in words."""
 
     @property
     def systems(self) -> list[str]:
@@ -116,7 +119,7 @@ def load(roots: list[Path]) -> Dataset:
         several machines.
     """
     loaded = store.load(roots)
-    bundles = loaded.bundles
+    bundles, left_out = without_smoke(loaded.bundles)
     _one_machine_each(bundles)
     completed = [b for b in bundles if b.manifest.status == "completed"]
     training = [b for b in completed if b.manifest.suite == "convergence"]
@@ -175,7 +178,25 @@ def load(roots: list[Path]) -> Dataset:
         scaled=_settings(run.bundle for run in scaled_runs),
         unusable=unusable,
         bundles=bundles,
+        left_out=left_out,
     )
+
+
+def without_smoke(bundles: list[Bundle]) -> tuple[list[Bundle], list[str]]:
+    """What may be pooled, and what is left out, in words: runs that may stop at their goal are never pooled with runs that go
+    on, nor smoke runs with those of other profiles. Of each workload the more thorough ones are kept."""
+    how = {id(b): (b.manifest.profile == "smoke", bool(b.manifest.configuration.get("stop_at_goal"))) for b in bundles}
+    most_thorough: dict[tuple[str, str], tuple[bool, bool]] = {}
+    for b in bundles:
+        key = b.manifest.suite, b.manifest.workload
+        most_thorough[key] = min(how[id(b)], most_thorough.get(key, (True, True)))
+    left_out = [b for b in bundles if how[id(b)] != most_thorough[b.manifest.suite, b.manifest.workload]]
+    counts = Counter((b.manifest.suite, b.manifest.workload) for b in left_out)
+    kept = [b for b in bundles if how[id(b)] == most_thorough[b.manifest.suite, b.manifest.workload]]
+    return kept, [
+        f"left out: {number} smoke run{'s' * (number > 1)} of {workload} ({suite}), which longer runs are never pooled with"
+        for (suite, workload), number in sorted(counts.items())
+    ]
 
 
 def _one_machine_each(bundles: Iterable[Bundle]) -> None:

@@ -25,6 +25,11 @@ from suites.records.bundle import Bundle
 from suites.statistics.intervals import MINIMUM_FOR_INTERVAL
 from suites.statistics.summary import AGAIN, label_of
 
+STOPPED = (
+    " Runs ended soon after their training return was reached, and judging where a crossing was confirmed: what would have "
+    "come later is not known."
+)
+"""What is said of runs that stop at their goal."""
 HISTORY = "history-runs"
 """The name of its figure and table."""
 HISTORY_TEXTS = {"runs": ("Accepted runs", "Values of TianJi; a series is one workload on one machine.")}
@@ -66,6 +71,7 @@ def write(
         claims=[msgspec.structs.asdict(claim) for claim in judged],
         systems=sorted({title for label, title in data.titles.items() if not label.endswith(AGAIN)}),
         few=_few_blocks(data),
+        left_out=data.left_out,
         failures=[{"title": _run_title(b), "error": b.manifest.error} for b in data.bundles if b.manifest.status != "completed"]
         + [{"title": _run_title(b), "error": reason} for b, reason in data.unusable],
         workloads=[_workload(data, tables, out, name) for name in sorted(data.workloads)]
@@ -102,13 +108,16 @@ def _few_blocks(data: Dataset) -> list[str]:
 def _workload(data: Dataset, tables: dict[str, pd.DataFrame], out: Path, name: str) -> dict[str, Any]:
     w = data.workloads[name]
     kinds = ("ratios", "threshold", "curves", "time", "resources", "certificate")
-    seeds = sorted({m.seed for m in (b.manifest for b in data.bundles) if (m.suite, m.workload) == ("convergence", name)})
+    manifests = [b.manifest for b in data.bundles if (b.manifest.suite, b.manifest.workload) == ("convergence", name)]
+    seeds = sorted({m.seed for m in manifests})
     judging = w["evaluation"]
     text = (
         f"{w['env']} with {w['algo'].upper()}: {_algorithm(w)}; budget {w['budget_steps']:,} steps; "
         f"thresholds {w['thresholds']['training']:g} (training) and {w['thresholds']['evaluated']:g} (evaluated); "
         f"seeds {', '.join(map(str, seeds))}. Snapshots are played on {judging['episodes']} episodes each; "
         f"{judging['in_a_row']} in a row at or above the threshold are a crossing."
+        + STOPPED
+        * any(m.configuration.get("stop_at_goal", False) for m in manifests)
     )
     findings = convergence.findings(data, name)
     parts = _parts(tables, out, name, kinds, convergence.TABLE_TEXTS, convergence.CAPTIONS, findings)

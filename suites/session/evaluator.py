@@ -32,7 +32,12 @@ WORTH_A_JUDGE = 4
 
 
 def evaluate(
-    directory: Path, workload: Workload, snapshots: list[Snapshot], progress: Callable[[float], None]
+    directory: Path,
+    workload: Workload,
+    snapshots: list[Snapshot],
+    progress: Callable[[float], None],
+    *,
+    stop_at_goal: bool = False,
 ) -> Iterator[Evaluation]:
     """Play every snapshot; then confirm the crossing, on episodes of other seeds.
 
@@ -43,6 +48,9 @@ def evaluate(
     ----------
     progress
         is told the share that is done, 0 to 1.
+    stop_at_goal
+        snapshots are played in their order, some at a time, and no further than the crossing is confirmed, which it is where it
+        would be if all were played.
 
     Raises
     ------
@@ -65,16 +73,22 @@ def evaluate(
                 evaluation = Evaluation(time.monotonic_ns(), snapshot.steps, snapshot.version, purpose, returns)
                 yield evaluation, sum(returns) / len(returns)
 
-        means = []
-        for evaluation, mean in play(snapshots, "curve", e.seed):
-            means.append(mean)
-            yield evaluation
-            progress(len(means) / len(snapshots))
-        for i in streaks(means, workload.thresholds.evaluated, e.in_a_row):
-            for evaluation, mean in play([snapshots[i]], "confirm", e.seed + e.episodes):
+        means: list[float] = []
+        untried = 0
+        at_a_time = judges * WORTH_A_JUDGE if stop_at_goal else len(snapshots)
+        for first in range(0, len(snapshots), at_a_time):
+            for evaluation, mean in play(snapshots[first : first + at_a_time], "curve", e.seed):
+                means.append(mean)
                 yield evaluation
-                if mean >= workload.thresholds.evaluated:
-                    return
+                progress(len(means) / len(snapshots))
+            for i in streaks(means, workload.thresholds.evaluated, e.in_a_row):
+                if i < untried:
+                    continue
+                untried = i + 1
+                for evaluation, mean in play([snapshots[i]], "confirm", e.seed + e.episodes):
+                    yield evaluation
+                    if mean >= workload.thresholds.evaluated:
+                        return
 
 
 @contextmanager

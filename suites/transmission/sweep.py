@@ -88,7 +88,7 @@ MANY = (2, 4, 8, 16)
 PROFILES = {
     "smoke": Profile(
         extents={
-            "samples": (_extent(FEW, (1, 4), 0.1, 50),),
+            "samples": (_extent(FEW, (1,), 0.1, 50),),
             "samples-2hosts-1gbit": (_extent((KIB, 64 * KIB, MIB), (1,), 0.2, 20),),
         },
         systems=SYSTEMS,

@@ -97,10 +97,10 @@ def test_records_are_moved_to_our_clock_unless_it_is_theirs():
     here = probe.Handed(2_000, record)
     assert probe.on_our_clock(here, 1_990, 2_010) is here
     moved = probe.on_our_clock(here, 50_000, 50_020)
-    assert list(probe.merged([moved])) == [(49_010, 9.0, 9, 30)]
+    assert list(probe.merged([moved], {})) == [(49_010, 9.0, 9, 30)]
     # Two env runners: steps of both are added up, in order of time.
     later = probe.Handed(2_000, probe.RECORD.pack(1_001, 3.0, 3, 12))
-    assert list(probe.merged([later, here])) == [(1_000, 9.0, 9, 30), (1_001, 3.0, 3, 42)]
+    assert list(probe.merged([later, here], {})) == [(1_000, 9.0, 9, 30), (1_001, 3.0, 3, 42)]
 
 
 def test_a_stopwatch_counts_what_a_method_takes_and_changes_nothing_else(monkeypatch):

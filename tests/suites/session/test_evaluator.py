@@ -83,6 +83,29 @@ def test_a_crossing_is_confirmed_on_other_episodes_and_the_next_tried_if_it_is_n
     assert [np.mean(e.returns) for e in found] == pytest.approx(confirming[1:3])
 
 
+def test_who_may_stop_plays_no_further_than_a_confirmed_crossing_which_is_the_same_one(tiny, tmp_path, snapshots, alone):
+    workload = of_threshold(tiny, 1.0)
+    curve = alone(workload.evaluation.seed).mean(axis=1)
+    workload = msgspec.structs.replace(
+        workload, thresholds=msgspec.structs.replace(workload.thresholds, evaluated=float(curve[1]))
+    )
+    whole, short = (
+        list(evaluate(tmp_path, workload, snapshots, lambda share: None, stop_at_goal=stop_at_goal))
+        for stop_at_goal in (False, True)
+    )
+    assert len([e for e in whole if e.purpose == "curve"]) == SNAPSHOTS
+    played = {(e.purpose, e.version): e.returns for e in short}
+    assert len(played) == len(short), "nothing is played twice"
+    assert (
+        [e.version for e in short if e.purpose == "confirm"] == [e.version for e in whole if e.purpose == "confirm"] == [1, 2]
+    )
+    assert 4 <= len([e for e in short if e.purpose == "curve"]) < SNAPSHOTS
+    assert all(played[e.purpose, e.version] == e.returns for e in whole if (e.purpose, e.version) in played)
+    # Where there is no crossing, all are played.
+    never = of_threshold(tiny, 501.0)
+    assert len(list(evaluate(tmp_path, never, snapshots, lambda share: None, stop_at_goal=True))) == SNAPSHOTS
+
+
 def test_a_snapshot_that_cannot_be_played_is_named_and_no_process_is_left(tiny, tmp_path, snapshots):
     (tmp_path / snapshots[5].file).write_bytes(b"no policy")
     with pytest.raises(ConfigError, match=snapshots[5].file):
