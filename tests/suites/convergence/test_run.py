@@ -3,6 +3,7 @@
 import pytest
 
 from programs.cli import run
+from suites.__main__ import main
 from suites.convergence.analysis import understand
 from suites.convergence.run import Convergence
 from suites.records import bundle
