@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from reports import dataset
-from reports.dataset import REFERENCE
+from reports.pairs import REFERENCE
 from suites.statistics.summary import AGAIN
 
 KEYS = ("workload", "explorers", "size_bytes", "system", "baseline")

@@ -1,4 +1,4 @@
-"""`python -m reports build|paper|readme|accept|compare`: the command line, and what each of them refuses."""
+"""`python -m reports build|paper|readme|compare`: the command line, and what each of them refuses."""
 
 from __future__ import annotations
 
@@ -8,9 +8,13 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 from programs.cli import DONE, FAILED, ConfigError, OneLineParser, run
 from suites.records.bundle import BundleError
+
+if TYPE_CHECKING:
+    from reports.dataset import Dataset
 
 MARK = "summary.json"
 PAPER_MARK = "all.tex"
@@ -20,7 +24,7 @@ PAPER_MARK = "all.tex"
 def parser() -> OneLineParser:
     """The command line; `run` of what is parsed is the command's function."""
     top = OneLineParser(prog="tianji-report", description="Draw reports from result bundles.")
-    commands = top.add_subparsers(required=True, metavar="build|paper|readme|accept|compare")
+    commands = top.add_subparsers(required=True, metavar="build|paper|readme|compare")
 
     def add(run: Callable[[Namespace], int], about: str, *, bundles: bool = True) -> ArgumentParser:
         one: ArgumentParser = commands.add_parser(run.__name__, help=about)
@@ -31,7 +35,6 @@ def parser() -> OneLineParser:
 
     one = add(build, "figures, tables, one HTML page and summaries")
     one.add_argument("--out", type=Path, required=True, metavar="DIR")
-    one.add_argument("--history", type=Path, metavar="DIR", help="accepted runs, which the page draws too")
     one.add_argument("--svg", action="store_true", help="figures as SVG alone, which is all that the page needs: faster")
     one = add(paper, "figures in the width of a column, with captions, tables and what is drawn in them")
     one.add_argument("--out", type=Path, required=True, metavar="DIR")
@@ -39,8 +42,6 @@ def parser() -> OneLineParser:
     one.add_argument("--readme", type=Path, required=True, metavar="FILE")
     one.add_argument("--report", type=Path, required=True, metavar="DIR", help="beside it or below")
     one.add_argument("--check", action="store_true", help="change nothing; exit status 1 where something is out of date")
-    one = add(accept, "add a run to a history")
-    one.add_argument("--history", type=Path, required=True, metavar="DIR")
     one = add(compare, "is the head worse than the base? exit status 1 if so", bundles=False)
     one.add_argument(
         "base", type=Path, metavar="BASE", help="a folder of bundles; or, alone, what `tianji-bench against` wrote"
@@ -78,24 +79,26 @@ def made(out: Path) -> None:
         raise ConfigError(f"--out {out}: {error.strerror}") from None
 
 
-def build(options: Namespace) -> int:
-    """Build a report and print the answer."""
-    out, history = options.out, options.history
-    if history is not None and not history.is_dir():
-        raise ConfigError(f"--history {history}: there is no such folder")
-    may_be_written(out, MARK, "a report")
-    from reports import dataset, terminal
-    from reports.build import build as write
-    from reports.history import read
-    from reports.press import KINDS
+def loaded(folders: list[Path]) -> Dataset:
+    """What these folders hold, or one line that says what is wrong with it."""
+    from reports import dataset
 
     try:
-        data = dataset.load(options.bundles)
-        entries = [] if history is None else read(history)
+        return dataset.load(folders)
     except BundleError as error:
         raise ConfigError(str(error)) from error
+
+
+def build(options: Namespace) -> int:
+    """Build a report and print the answer."""
+    out = options.out
+    may_be_written(out, MARK, "a report")
+    from reports import figures, terminal
+    from reports.build import build as write
+
+    data = loaded(options.bundles)
     made(out)
-    report = write(data, out, entries, ["svg"] if options.svg else KINDS)
+    report = write(data, out, ["svg"] if options.svg else figures.KINDS)
     terminal.show(data, report.page)
     return DONE
 
@@ -104,16 +107,11 @@ def paper(options: Namespace) -> int:
     """Write the figures of a paper."""
     out = options.out
     may_be_written(out, PAPER_MARK, "a folder of plates")
-    from reports import dataset
-    from reports.paper import plates, systems, training
+    from reports import paper as plates
 
-    try:
-        data = dataset.load(options.bundles)
-    except BundleError as error:
-        raise ConfigError(str(error)) from error
+    data = loaded(options.bundles)
     made(out)
-    with plates.style():
-        drawn = [*training.plates(data), *systems.plates(data)]
+    drawn = plates.draw(data)
     plates.write(drawn, out)
     print(f"paper: {len(drawn)} figures in {out}")
     return DONE
@@ -128,45 +126,32 @@ def readme(options: Namespace) -> int:
         raise ConfigError(f"--readme {options.readme}: {error.strerror}") from None
     except ValueError:
         raise ConfigError(f"--report {options.report}: is not below the README's folder") from None
-    from reports import dataset
+    from reports import paper as plates
     from reports import readme as results
     from reports.build import build as write
-    from reports.paper import plates, training
+    from reports.convergence.figures import RATIOS
 
     with TemporaryDirectory(prefix="tj") as folder:
         built = Path(folder, "report")
         try:
             # Before the work, whether there is a place for it.
             results.replaced(text, "")
-            data = dataset.load(options.bundles)
-            report = write(data, built, kinds=["svg"])
+            data = loaded(options.bundles)
+            report = write(data, built, ["svg"])
             new = results.replaced(text, results.block(data, report.claims, place))
-        except (BundleError, ValueError) as error:
+        except ValueError as error:
             raise ConfigError(str(error)) from error
         if options.check:
             why = results.stale(built, options.report) or (None if new == text else f"{options.readme} says otherwise")
             print("the results are those of the bundles" if why is None else f"out of date: {why}")
             return DONE if why is None else FAILED
-        with plates.style():
-            rows = training.forest_rows(data)
-            if rows.empty:
-                raise ConfigError("these bundles compare no two systems")
-            plates.write([training.forest(data, rows)], built)
-        results.keep(built, built / results.PICTURE, options.report)
+        drawn = plates.draw(data, [RATIOS])
+        if not drawn:
+            raise ConfigError("these bundles compare no two systems")
+        plates.write(drawn, built)
+        results.keep(built, options.report)
         options.readme.write_text(new, encoding="utf-8")
     print(f"written: {options.readme} and {options.report}")
-    return DONE
-
-
-def accept(options: Namespace) -> int:
-    """Add a run to a history."""
-    from reports import dataset, history
-
-    try:
-        entry = history.accept(dataset.load(options.bundles), options.history)
-    except BundleError as error:
-        raise ConfigError(str(error)) from error
-    print(f"accepted: {len(entry.values)} values of {(entry.commit or 'an unknown commit')[:12]}, in {options.history}")
     return DONE
 
 

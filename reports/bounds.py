@@ -7,8 +7,9 @@ The ratio itself is over the blocks in which both got there, the easy ones; a bo
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from reports.table import Row
 from reports.tables import inverse, with_interval
 
 METRIC = "time_to_threshold_ratio"
@@ -16,8 +17,6 @@ SIGNS = {"at_least": "> ", "at_most": "< ", "": ""}
 WORDS = {"at_least": "more than ", "at_most": "less than ", "": ""}
 INVERSES = {"at_least": "at_most", "at_most": "at_least"}
 NOTHING, NEITHER = "-", "not comparable"
-
-Row = dict[str, Any]
 
 
 class Told(NamedTuple):
@@ -35,6 +34,11 @@ class Told(NamedTuple):
         if self.row is None:
             return NEITHER if self.neither else NOTHING
         return SIGNS[self.bound] + counted(self.row)
+
+    @property
+    def exact(self) -> bool:
+        """Whether it is a ratio over all blocks."""
+        return self.row is not None and not self.bound and not self.row["censored"]
 
     @property
     def inverse(self) -> Told:

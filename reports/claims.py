@@ -19,16 +19,18 @@ from typing import Any, Literal
 
 import msgspec
 import pandas as pd
-from msgspec import Struct
+from msgspec import Struct, field
 
 from reports.dataset import Dataset
+from reports.table import Row
 from reports.tables import number, with_interval
-from suites.records import machine
 
 LEDGER = Path(__file__).parent / "claims.toml"
 SCHEMA = "tianji-bench/claims/1"
-Verdict = Literal["reproduced", "holds in analogue", "direction holds", "inconclusive", "contradicted", "not measured here"]
-MARKS: dict[Verdict, str] = {
+ClaimVerdict = Literal[
+    "reproduced", "holds in analogue", "direction holds", "inconclusive", "contradicted", "not measured here"
+]
+MARKS: dict[ClaimVerdict, str] = {
     "reproduced": "++",
     "holds in analogue": "+",
     "direction holds": "(+)",
@@ -36,7 +38,7 @@ MARKS: dict[Verdict, str] = {
     "contradicted": "-",
     "not measured here": "",
 }
-"""For those who print in grey."""
+"""For those who print in grey; from the strongest to the weakest."""
 
 
 class Hardware(Struct, frozen=True, forbid_unknown_fields=True):
@@ -66,7 +68,8 @@ class Claim(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     reads_as: float | None = None
     why: str | None = None
     systems: tuple[str, ...] = ("tianji", "tianji-as-published")
-    """Whose values stand beside it; the first one's first reading makes the verdict."""
+    """Whose values stand beside it; the first one's first reading makes the verdict, where there are several machines on the
+    one that fits its hardware best."""
     hardware: Hardware | None = None
     reading: tuple[Reading, ...] = ()
 
@@ -76,19 +79,21 @@ class Claim(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return self.published if self.published is not None else self.reads_as
 
 
-class Finding(Struct, frozen=True, kw_only=True):
-    """What one reading comes to, of one system."""
+class Evidence(Struct, frozen=True, kw_only=True):
+    """What one reading comes to, of one system on one machine."""
 
     reading: str
     system: str
-    verdict: Verdict
-    value: float | None
-    ci_low: float | None
-    ci_high: float | None
-    n: int
-    measured: str
+    verdict: ClaimVerdict
+    value: float | None = None
+    ci_low: float | None = None
+    ci_high: float | None = None
+    n: int = 0
+    measured: str = "-"
     """As it is shown."""
-    machine: str | None
+    machine: str | None = None
+    own_hardware: bool = False
+    """Whether that machine is of the claim's kind."""
 
 
 class Judged(Struct, frozen=True, kw_only=True):
@@ -98,9 +103,16 @@ class Judged(Struct, frozen=True, kw_only=True):
     source: str
     says: str
     claimed: str
-    verdict: Verdict
-    findings: tuple[Finding, ...]
+    verdict: ClaimVerdict
+    evidence: tuple[Evidence, ...] = field(name="findings")
     needs: str
+
+    @property
+    def told(self) -> list[tuple[str, str]]:
+        """Reading and measured value, where there is one; with the machine, where there are several."""
+        known = [one for one in self.evidence if one.measured != "-"]
+        several = len({(one.reading, one.system) for one in known}) < len(known)
+        return [(f"{one.reading}, on {one.machine}" if several else one.reading, one.measured) for one in known]
 
 
 def ledger(path: Path = LEDGER) -> tuple[Claim, ...]:
@@ -118,18 +130,25 @@ def judge(data: Dataset, claims: Iterable[Claim] | None = None) -> list[Judged]:
 
 
 def _judge(data: Dataset, claim: Claim) -> Judged:
-    findings = [_find(data, claim, reading, system) for system in claim.systems for reading in claim.reading]
-    told = findings[0].verdict if findings else "not measured here"
+    found = [_evidence(data, claim, reading, system) for system in claim.systems for reading in claim.reading]
+    evidence = [one for of_reading in found for one in of_reading]
     return Judged(
         id=claim.id,
         source=claim.source,
         says=claim.says,
         claimed=_claimed(claim),
-        verdict=told,
+        verdict=_decided(found[0]) if found else "not measured here",
         # A second system that nobody ran is not worth a line; a reading that is missing is.
-        findings=tuple(f for f in findings if f.system == claim.systems[0] or f.verdict != "not measured here"),
+        evidence=tuple(one for one in evidence if one.system == claim.systems[0] or one.verdict != "not measured here"),
         needs=claim.needs,
     )
+
+
+def _decided(evidence: Sequence[Evidence]) -> ClaimVerdict:
+    """The verdict of one reading on several machines: the weakest on hardware of the claim's kind, or else on any."""
+    known = [one for one in evidence if one.measured != "-"]
+    own = [one for one in known if one.own_hardware]
+    return max((one.verdict for one in own or known or evidence), key=[*MARKS].index)
 
 
 def _claimed(claim: Claim) -> str:
@@ -138,46 +157,40 @@ def _claimed(claim: Claim) -> str:
     return "no figure" if claim.reads_as is None else f"no figure; read as {number(claim.reads_as)} ({claim.why})"
 
 
-def _find(data: Dataset, claim: Claim, reading: Reading, system: str) -> Finding:
-    row = row_of(data.rows, {**reading.row, "system": system})
-    if row is None or row["value"] is None:
-        censored = (
-            ""
-            if row is None or not row["censored"]
-            else f"{row['censored']} of {row['n'] + row['censored']} pairs did not get there"
-        )
-        return Finding(
-            reading=reading.title,
-            system=system,
-            verdict="not measured here" if not censored else "inconclusive",
-            value=None,
-            ci_low=None,
-            ci_high=None,
-            n=0,
-            measured=censored or "-",
-            machine=None,
-        )
-    cores, machine = machine_of(data, row)
-    kind = claim.hardware
+def _evidence(data: Dataset, claim: Claim, reading: Reading, system: str) -> list[Evidence]:
+    """A line a machine; one that says that there is nothing, where it was measured on none."""
+    wanted = {"options": None, **reading.row, "system": system}
+    found = [data.table.one(machine=machine, **wanted) for machine in data.table.where(**wanted).known("machine")]
+    none = Evidence(reading=reading.title, system=system, verdict="not measured here")
+    return [_of_row(data, claim, reading, row) for row in found if row is not None] or [none]
+
+
+def _of_row(data: Dataset, claim: Claim, reading: Reading, row: Row) -> Evidence:
+    said: dict[str, Any] = {"reading": reading.title, "system": row["system"]}
+    censored, low, high = row["censored"], row["ci_low"], row["ci_high"]
+    if row["value"] is None:
+        measured = f"{censored} of {row['n'] + censored} pairs did not get there" if censored else "-"
+        return Evidence(verdict="inconclusive" if censored else "not measured here", measured=measured, **said)
+    where = f"{row['nodes']} emulated nodes on " if row["testbed"] == "netns" and (row["nodes"] or 1) > 1 else ""
+    kind, cores = claim.hardware, data.environments[row["machine"]]["cpu_usable"]
     own = kind is not None and cores >= kind.cores and (not kind.testbeds or row["testbed"] in kind.testbeds)
     unit = "x" if claim.published is not None else ""
-    high = row["ci_high"]
     short = f"; all of it below {number(claim.value)}{unit}" if high is not None and claim.value and high < claim.value else ""
-    more = f"; {row['censored']} pairs left out, in which one or both did not get there" if row["censored"] else ""
-    return Finding(
-        reading=reading.title,
-        system=system,
-        verdict=verdict(row["ci_low"], row["ci_high"], claim.value, share=claim.published is None, own_hardware=own),
+    more = f"; {censored} pairs left out, in which one or both did not get there" if censored else ""
+    return Evidence(
+        verdict=verdict(low, high, claim.value, share=claim.published is None, own_hardware=own),
         value=row["value"],
-        ci_low=row["ci_low"],
-        ci_high=row["ci_high"],
+        ci_low=low,
+        ci_high=high,
         n=row["n"],
         measured=f"{with_interval(row, unit)}, n = {row['n']}{short}{more}",
-        machine=machine,
+        machine=f"{where}{row['machine']}",
+        own_hardware=own,
+        **said,
     )
 
 
-def verdict(low: float | None, high: float | None, claimed: float | None, *, share: bool, own_hardware: bool) -> Verdict:
+def verdict(low: float | None, high: float | None, claimed: float | None, *, share: bool, own_hardware: bool) -> ClaimVerdict:
     """What an interval says of a claimed value.
 
     Parameters
@@ -195,28 +208,6 @@ def verdict(low: float | None, high: float | None, claimed: float | None, *, sha
     return "contradicted" if high < turning else "inconclusive"
 
 
-def row_of(rows: Iterable[dict[str, Any]], wanted: dict[str, Any]) -> dict[str, Any] | None:
-    """The one row that has all this; None: there is none.
-
-    Raises
-    ------
-    ValueError
-        when there are several: the reading does not say which.
-    """
-    found = [row for row in rows if all(row[key] == value for key, value in wanted.items())]
-    if len(found) > 1:
-        raise ValueError(f"{len(found)} rows of summary.json answer to {wanted}: the ledger must say which")
-    return found[0] if found else None
-
-
-def machine_of(data: Dataset, row: dict[str, Any]) -> tuple[int, str]:
-    """Cores of the machine on which a row was measured (a dataset has one for each workload), and what to call it."""
-    runs = (b.manifest for b in data.bundles if (b.manifest.suite, b.manifest.workload) == (row["suite"], row["workload"]))
-    measured_on = next(runs).environment
-    where = f"{row['nodes']} emulated nodes on " if row["testbed"] == "netns" and (row["nodes"] or 1) > 1 else ""
-    return int(measured_on["cpu_usable"]), f"{where}{machine.name(measured_on)}"
-
-
 def table(judged: Sequence[Judged]) -> pd.DataFrame:
     """A line a claim: what is claimed, the verdict, and the readings that were measured."""
     return pd.DataFrame(
@@ -225,7 +216,7 @@ def table(judged: Sequence[Judged]) -> pd.DataFrame:
             "Source": claim.source,
             "Claimed": claim.claimed,
             "Verdict": f"{MARKS[claim.verdict]} {claim.verdict}".strip(),
-            "Measured here": "; ".join(f"{f.reading}: {f.measured}" for f in claim.findings if f.measured != "-") or "-",
+            "Measured here": "; ".join(f"{reading}: {measured}" for reading, measured in claim.told) or "-",
         }
         for claim in judged
     )

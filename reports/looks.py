@@ -6,13 +6,10 @@ line and marker tell systems apart in grey.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import NamedTuple
 
 from suites.scaling.analysis import COPIES
 from suites.statistics.summary import AGAIN
-
-STYLE = Path(__file__).parent / "style.mplstyle"
 
 ORANGE, SKY, GREEN, BLUE, VERMILION, PURPLE = "#e69f00", "#56b4e9", "#009e73", "#0072b2", "#d55e00", "#cc79a7"
 INK, GREY, PALE = "#111111", "#57534e", "#8a8a8a"

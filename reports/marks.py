@@ -11,10 +11,10 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, Locator, NullFormatter, NullLocator
+from matplotlib.ticker import FuncFormatter, Locator, NullFormatter
 
 from reports.looks import DASHED, INK, look
-from reports.transmission.lookup import size_text
+from reports.table import Row
 
 STEPS = ((1.0, 1.5, 2.0, 3.0, 5.0, 7.0), (1.0, 2.0, 5.0), (1.0,))
 """Of each decade of a logarithmic axis, where ticks may stand: the first that leave room for what is written."""
@@ -22,8 +22,6 @@ TICKS_AT_MOST = 7
 """Of such an axis, however long it is."""
 CLOSEST = 0.65
 """Between two of its ticks, in rooms that matplotlib reckons a number takes: 150 and 200 stand nearer than others."""
-NAMES_AT_MOST = 6
-"""Sizes that stand beside each other below an axis; more lean."""
 
 KEPT = ("metric", "unit", "value", "ci_low", "ci_high", "n", "censored")
 """Of a row, in the mark that is made of it."""
@@ -40,7 +38,7 @@ def intervals(
     label: str,
     name: str | None,
     x: str,
-    rows: Sequence[dict[str, Any]],
+    rows: Sequence[Row],
     scale: float = 1.0,
     shift: float = 0.0,
     *,
@@ -90,7 +88,7 @@ def apart(labels: Sequence[str], label: str, by: float) -> float:
     return by * (labels.index(label) - (len(labels) - 1) / 2) if label in labels else 0.0
 
 
-def legend(figure: Figure, axes: Iterable[Axes], columns: int = 4) -> None:
+def legend(figure: Figure, axes: Iterable[Axes], columns: int) -> None:
     """One for all axes, above them, each name once."""
     named: dict[str, Any] = {}
     for axis in axes:
@@ -134,20 +132,3 @@ def plain_log(axis: Axis) -> None:
     axis.set_major_locator(FewTicks(axis))
     axis.set_major_formatter(plain)
     axis.set_minor_formatter(NullFormatter())
-
-
-def node_axis(axis: Axes, nodes: Sequence[int]) -> None:
-    """Numbers of nodes, each named."""
-    axis.set_xticks(nodes, [str(n) for n in nodes])
-    axis.xaxis.set_minor_locator(NullLocator())
-    axis.set_xlim(min(nodes) - 0.5, max(nodes) + 0.5)
-    axis.set_xlabel("nodes")
-
-
-def size_axis(axis: Axes, sizes: Iterable[int]) -> None:
-    """Sizes of messages, each named."""
-    sizes = list(sizes)
-    axis.set_xscale("log", base=2)
-    axis.set_xticks(sizes, [size_text(size) for size in sizes], rotation=45 if len(sizes) > NAMES_AT_MOST else 0)
-    axis.xaxis.set_minor_locator(NullLocator())
-    axis.set_xlabel("size of a message")

@@ -12,13 +12,15 @@ from collections.abc import Sequence
 from itertools import zip_longest
 from pathlib import Path
 
-from reports import staleness
+from reports import words
 from reports.claims import Judged
-from reports.convergence.tables import times
-from reports.dataset import REFERENCE, RELAXED, Dataset
-from reports.scaling.lookup import PEER, Scaled, settings
-from reports.scaling.text import title
-from reports.tables import pipe_table, with_interval
+from reports.convergence.view import Trained
+from reports.dataset import Dataset
+from reports.pairs import PEER, REFERENCE, RELAXED
+from reports.scaling.view import Scaled
+from reports.staleness.tables import balance
+from reports.staleness.view import Balanced
+from reports.tables import with_interval
 from suites.statistics.crossings import KINDS
 from suites.statistics.summary import AGAIN
 
@@ -30,6 +32,8 @@ KEPT = ("index.html", "claims.json")
 SHOWN = 80
 """Characters of a line that is out of date."""
 
+Line = tuple[str, ...]
+
 
 def block(data: Dataset, judged: Sequence[Judged], report: str) -> str:
     """The results as Markdown.
@@ -39,94 +43,58 @@ def block(data: Dataset, judged: Sequence[Judged], report: str) -> str:
     report
         where `docs/report` is, seen from the README.
     """
-    parts = [
-        f"![How many times as fast TianJi reaches a return as other systems]({report}/{PICTURE})",
-        "How many times as fast TianJi reaches a return as another system does: geometric means of ratios within the blocks in "
-        "which both got there, with 95 % intervals where these are five or more; n counts all blocks "
-        f"({data.machines}). A bound (> or <), which has no interval, stands where one side did not get there in every block "
-        "in which the other did; in brackets of how many blocks a figure is, where not of all.",
-        "On PPO TianJi is strict or relaxed. Relaxed actors sample on while the learner trains: asynchronous PPO. The systems "
-        "that it is held against train synchronously.",
-        pipe_table(("Workload", "TianJi", "Against", "Evaluated return", "Training return", "n"), ratios(data)),
-    ]
-    if gains := relaxed(data):
-        parts += [
-            "What relaxing buys on PPO: TianJi relaxed against TianJi strict, actor processes alike, within blocks "
-            "([docs/balance.md](docs/balance.md)). Steps are environment steps to the return; below 1 relaxed needs fewer. "
-            "Workloads whose simulators wait are made to show what waiting costs.",
-            pipe_table(("Workload", "Steps/s", "Steps, evaluated", "Steps, training", "Times as fast, evaluated", "n"), gains),
-        ]
-    nodes = on_nodes(data)
-    if nodes:
-        parts += [
-            "On emulated nodes (unique consumption; [docs/scaling.md](docs/scaling.md)):",
-            pipe_table(
-                ("Experiment", "Nodes", "Over its own one node", "Of as many copies", "Against the XingTian-style system"),
-                nodes,
-            ),
-        ]
-    parts += [
-        "What was published, and what these runs say of it ([docs/reports.md](docs/reports.md) has the rule, "
-        f"[the report]({report}/index.html) the rest):",
-        pipe_table(("Claim", "Claimed", "Verdict", "Measured here"), [claim(one) for one in judged]),
-    ]
-    return "\n\n".join([BEGIN, *parts, END])
+    return words.render(
+        "readme.md.j2",
+        begin=BEGIN,
+        end=END,
+        report=report,
+        picture=PICTURE,
+        data=data,
+        ratios=ratios(data),
+        gains=relaxed(data),
+        nodes=on_nodes(data),
+        claims=[claim(one) for one in judged],
+    )
 
 
-def ratios(data: Dataset) -> list[tuple[str, ...]]:
+def ratios(data: Dataset) -> list[Line]:
     """Of times to either threshold, TianJi against every peer: strict, and relaxed where that was measured."""
-    lines: list[tuple[str, ...]] = []
-    for workload in sorted(data.workloads):
-        on_policy = data.workloads[workload]["algo"] == "ppo"
-        for ours, discipline in ((REFERENCE, "strict"), (RELAXED, "relaxed")):
-            for peer in (label for label in data.systems if label not in (REFERENCE, ours)):
-                same = peer == f"{ours}{AGAIN}"
-                if peer.endswith(AGAIN) and not same:
-                    continue
-                rows = [data.find(workload, ours, "time_to_threshold_ratio", kind, peer) for kind in KINDS]
-                if all(row is None for row in rows):
-                    continue
-                counts = sorted({row["n"] + row["censored"] for row in rows if row is not None})
-                evaluated, training = (times(data, workload, ours, peer, kind).words for kind in KINDS)
-                name = "itself (noise floor)" if same else data.titles[peer]
-                which = discipline if on_policy else "-"
-                lines.append((workload, which, name, evaluated, training, "/".join(map(str, counts))))
-    return lines
+    return [
+        (view.name, discipline if view.description["algo"] == "ppo" else "-", name, *told, counts)
+        for view in Trained.all(data)
+        for ours, discipline in ((REFERENCE, "strict"), (RELAXED, "relaxed"))
+        for peer in (*(label for label in view.peers if label != ours), f"{ours}{AGAIN}")
+        if (counts := view.blocks((ours, peer)))
+        for name in ["itself (noise floor)" if peer.endswith(AGAIN) else view.title(peer)]
+        for told in [[view.fast(ours, peer, kind).words for kind in KINDS]]
+    ]
 
 
-def relaxed(data: Dataset) -> list[tuple[str, ...]]:
+def relaxed(data: Dataset) -> list[Line]:
     """Relaxed TianJi against strict, a line a workload of the staleness suite."""
-    lines = []
-    for workload in sorted(data.balanced):
-        table = staleness.balance(data, workload).set_index("System")
-        if (title := data.titles.get(RELAXED)) not in table.index:
-            continue
-        row = table.loc[title]
-        columns = ("Ratio of steps/s", "Ratio of steps, evaluated", "Ratio of steps, training", "Times as fast, evaluated", "n")
-        lines.append((workload, *(str(row[column]) for column in columns)))
-    return lines
+    columns = ["Ratio of steps/s", "Ratio of steps, evaluated", "Ratio of steps, training", "Times as fast, evaluated", "n"]
+    return [
+        (view.name, *map(str, balance(view).set_index("System").loc[view.title(RELAXED), columns]))
+        for view in Balanced.all(data)
+        if RELAXED in view.shown
+    ]
 
 
-def on_nodes(data: Dataset) -> list[tuple[str, ...]]:
+def on_nodes(data: Dataset) -> list[Line]:
     """TianJi on the largest number of nodes of each experiment."""
-    lines = []
-    for setting in settings(data):
-        scaled = Scaled(data, setting)
-        if scaled.most < 2 or REFERENCE not in scaled.systems:
-            continue
-        told = (
-            scaled.speedup(REFERENCE, scaled.most),
-            scaled.share(REFERENCE, scaled.most),
-            scaled.over("unique_consumption_ratio", PEER, scaled.most),
-        )
-        if any(told):
-            lines.append((title(scaled), str(scaled.most), *(with_interval(row, "x") for row in told)))
+    lines: list[Line] = []
+    for view in Scaled.all(data):
+        most = view.most
+        over = view.over("unique_consumption_ratio", PEER, most)
+        told = (view.speedup(REFERENCE, most), view.share(REFERENCE, most), over)
+        if most > 1 and any(told):
+            lines.append((view.words.say("title"), str(most), *(with_interval(row, "x") for row in told)))
     return lines
 
 
-def claim(one: Judged) -> tuple[str, ...]:
+def claim(one: Judged) -> Line:
     """A line of the ledger."""
-    measured = "; ".join(f"{f.measured} ({f.reading})" for f in one.findings if f.measured != "-")
+    measured = "; ".join(f"{measured} ({reading})" for reading, measured in one.told)
     return one.says, one.claimed, one.verdict, measured or f"it would take {one.needs}"
 
 
@@ -145,12 +113,11 @@ def replaced(readme: str, new: str) -> str:
     return before + new + after
 
 
-def keep(built: Path, picture: Path, report: Path) -> None:
+def keep(built: Path, report: Path) -> None:
     """Copy what `docs/report` has of a report."""
     report.mkdir(parents=True, exist_ok=True)
-    for name in KEPT:
+    for name in (*KEPT, PICTURE):
         shutil.copyfile(built / name, report / name)
-    shutil.copyfile(picture, report / PICTURE)
 
 
 def stale(built: Path, report: Path) -> str | None:

@@ -1,12 +1,13 @@
-"""How numbers and tables are written: as text, CSV, Markdown and LaTeX."""
+"""How numbers and tables are written as text."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from pathlib import Path
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pandas as pd
+
+from reports.table import Row
 
 
 def number(value: float | None, digits: int = 3) -> str:
@@ -19,7 +20,7 @@ def number(value: float | None, digits: int = 3) -> str:
     return text if "e" not in text else f"{value:.6f}"
 
 
-def with_interval(row: dict[str, Any] | None, suffix: str = "", scale: float = 1.0) -> str:
+def with_interval(row: Row | None, suffix: str = "", scale: float = 1.0) -> str:
     """`3.21 [3.1, 3.4]`; the interval is left out where there is none."""
     if row is None or row["value"] is None:
         return "-"
@@ -29,13 +30,40 @@ def with_interval(row: dict[str, Any] | None, suffix: str = "", scale: float = 1
     return text
 
 
-def inverse(row: dict[str, Any] | None) -> dict[str, Any] | None:
+def inverse(row: Row | None) -> Row | None:
     """The reciprocal of a ratio and of its interval."""
     if row is None or row["value"] is None:
         return None
     low, high = row["ci_low"], row["ci_high"]
     interval = {"ci_low": None, "ci_high": None} if low is None else {"ci_low": 1 / high, "ci_high": 1 / low}
     return row | {"value": 1 / row["value"]} | interval
+
+
+def counted(count: int, noun: str) -> str:
+    """`1 block`, `5 blocks`."""
+    return f"{count} {noun}{'s' * (count != 1)}"
+
+
+def size_text(size_bytes: int) -> str:
+    """`64 KiB`."""
+    for unit, name in ((1 << 20, "MiB"), (1 << 10, "KiB")):
+        if size_bytes >= unit:
+            return f"{size_bytes / unit:g} {name}"
+    return f"{size_bytes} B"
+
+
+def seconds_text(seconds: float) -> str:
+    """Three digits in the unit that fits."""
+    for unit, name in ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")):
+        if seconds >= unit:
+            return f"{number(seconds / unit)} {name}"
+    return f"{number(seconds / 1e-9)} ns"
+
+
+def filled(lines: Iterable[Mapping[str, str]]) -> pd.DataFrame:
+    """Lines as a frame, without the columns that say nothing anywhere."""
+    frame = pd.DataFrame(list(lines))
+    return frame if frame.empty else frame.loc[:, (frame != "-").any()]
 
 
 def pipe_table(heads: Iterable[str], lines: Iterable[Iterable[object]]) -> str:
@@ -73,21 +101,3 @@ _LATEX = {
 def escape(value: Any) -> str:
     """Text as LaTeX would have it."""
     return "".join(_LATEX.get(c, c) for c in str(value))
-
-
-def latex(frame: pd.DataFrame) -> str:
-    """A booktabs tabular."""
-    lines = [r"\begin{tabular}{" + "l" * len(frame.columns) + "}", r"\toprule"]
-    lines += [" & ".join(escape(c) for c in frame.columns) + r" \\", r"\midrule"]
-    lines += [" & ".join(escape(v) for v in line) + r" \\" for line in frame.itertuples(index=False)]
-    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"]) + "\n"
-
-
-def write(tables: dict[str, pd.DataFrame], out: Path) -> None:
-    """Write each table three times."""
-    folder = out / "tables"
-    folder.mkdir(exist_ok=True)
-    for name, frame in tables.items():
-        frame.to_csv(folder / f"{name}.csv", index=False)
-        (folder / f"{name}.md").write_text(markdown(frame), encoding="utf-8")
-        (folder / f"{name}.tex").write_text(latex(frame), encoding="utf-8")

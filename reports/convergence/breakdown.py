@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from reports.dataset import Dataset
-from suites.statistics.summary import AGAIN
+from reports.convergence.view import Trained
 
 CAUSES = {
     ("busy", "env"): ("environments", "#15803d"),
@@ -48,13 +47,12 @@ class Breakdown(NamedTuple):
     runs: int
 
 
-def of_workload(data: Dataset, workload: str) -> list[Breakdown]:
+def processes(view: Trained) -> list[Breakdown]:
     """Every process of every system, in the order of reading."""
-    frame = data.series["time-shares"]
-    frame = frame[(frame["workload"] == workload) & ~frame["system"].str.endswith(AGAIN)]
+    frame = view.points("time-shares")
     return [
         _of_process(label, str(process), own)
-        for label in data.systems
+        for label in view.shown
         for process, own in frame[frame["system"] == label].groupby("process", sort=True)
     ]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from reports.tables import pipe_table
+from reports import words
 from suites.records import machine
 from suites.statistics import gate
 from suites.statistics.comparison import Comparison
@@ -156,14 +156,9 @@ def explained(outcome: Outcome) -> str:
 
 def markdown(outcome: Outcome) -> str:
     """A summary for a pull request."""
-    mark = {"worse": "❌", "inconclusive": "❔"}.get(outcome.verdict, "✅")
-    lines = [f"### {mark} Regression check: {outcome.headline}", ""]
-    lines += [f"- failed: {text}" for text in outcome.failed] + [""] * bool(outcome.failed)
-    if outcome.lines:
-        worst_first = sorted(outcome.lines, key=lambda line: line.verdict != "worse")
-        lines += [pipe_table(HEADS, map(cells, worst_first)), "", explained(outcome)]
-    lines += [f"\nNot compared: {name}: {reason}." for name, reason in outcome.left_out.items()]
-    return "\n".join(lines).rstrip() + "\n"
+    worst_first = sorted(outcome.lines, key=lambda line: line.verdict != "worse")
+    told = {"heads": HEADS, "cells": map(cells, worst_first), "explained": explained(outcome)}
+    return words.render("regression.md.j2", v=outcome, **told).rstrip() + "\n"
 
 
 def junit(outcome: Outcome) -> str:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any, NamedTuple
-
-from reports.scaling.lookup import Scaled
-from suites.scaling.analysis import SUITE
 
 ALL = "All systems"
 
@@ -23,28 +21,26 @@ Lines = dict[Pattern, dict[int, str]]
 """By number of nodes."""
 
 
-def deviations(scaled: Scaled) -> list[dict[str, Any]]:
-    """Of each system; what all of them say stands first. Of lines that differ in numbers alone, that of the most nodes."""
-    found = _found(scaled)
+def gathered(runs: Iterable[tuple[int, list[str]]]) -> Lines:
+    """The lines of a system's runs, each run with its number of nodes."""
+    lines: Lines = {}
+    for nodes, told in runs:
+        texts = [re.sub(r"\d+", "#", line) for line in told]
+        for at, (text, line) in enumerate(zip(texts, told, strict=True)):
+            lines.setdefault(Pattern(text, texts[:at].count(text)), {})[nodes] = line
+    return lines
+
+
+def told_once(found: dict[str, Lines]) -> list[dict[str, Any]]:
+    """Of each system, by its title; what all of them say stands first. Of lines that differ in numbers alone, that of the most
+    nodes."""
     first = next(iter(found.values()), {})
     shared = [pattern for pattern in first if len(found) > 1 and all(pattern in lines for lines in found.values())]
     everywhere = {pattern: {n: line for lines in found.values() for n, line in lines[pattern].items()} for pattern in shared}
     told = {ALL: everywhere} if everywhere else {}
-    for label, lines in found.items():
-        told[scaled.title(label)] = {pattern: by_nodes for pattern, by_nodes in lines.items() if pattern not in everywhere}
-    return [{"system": name, "lines": [*map(_of_most_nodes, lines.values())]} for name, lines in told.items()]
-
-
-def _found(scaled: Scaled) -> dict[str, Lines]:
-    """By system, in the order in which they are shown."""
-    found: dict[str, Lines] = {}
-    for m in (b.manifest for b in scaled.data.bundles if b.manifest.suite == SUITE and not b.manifest.replica):
-        if (m.workload, m.testbed, m.scaling) == tuple(scaled.setting):
-            lines = found.setdefault(m.system, {})
-            texts = [re.sub(r"\d+", "#", line) for line in m.deviations]
-            for at, (text, line) in enumerate(zip(texts, m.deviations, strict=True)):
-                lines.setdefault(Pattern(text, texts[:at].count(text)), {})[m.nodes] = line
-    return {label: found[label] for label in scaled.shown if label in found}
+    for title, lines in found.items():
+        told[title] = {pattern: by_nodes for pattern, by_nodes in lines.items() if pattern not in everywhere}
+    return [{"system": title, "lines": [*map(_of_most_nodes, lines.values())]} for title, lines in told.items()]
 
 
 def _of_most_nodes(lines: dict[int, str]) -> str:

@@ -1,67 +1,46 @@
-"""Tables of the scaling suite, each a function from a setting to a DataFrame of text."""
+"""Tables of the scaling suite, each a function from a setting to a frame of text."""
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Mapping
 from typing import Any
 
 import pandas as pd
 
-from reports import bounds
-from reports.dataset import REFERENCE, Dataset
-from reports.scaling.lookup import Scaled, settings
-from reports.tables import number, with_interval
+from reports.pairs import REFERENCE
+from reports.scaling.view import Scaled
+from reports.table import Row
+from reports.tables import filled, number, with_interval
 from suites.scaling.analysis import COPIES
 from suites.scaling.ratios import HEADLINE, SELF
 from suites.statistics.crossings import KINDS
 from suites.statistics.summary import AGAIN
 
 
-def tables(data: Dataset) -> dict[str, pd.DataFrame]:
-    """Every table of the suite by file name."""
-    made: dict[str, pd.DataFrame] = {}
-    makers = (
-        ("most", on_most),
-        ("speedup", speedups),
-        ("nodes", by_nodes),
-        ("times", times),
-        ("laws", laws),
-        ("traffic", traffic),
-        ("checks", checks),
-        ("setup", setup),
-    )
-    for setting in settings(data):
-        scaled = Scaled(data, setting)
-        for name, make in makers:
-            frame = make(scaled)
-            if not frame.empty:
-                made[f"{scaled.name}-{name}"] = frame
-    return made
-
-
-def _nodes_of(scaled: Scaled) -> list[tuple[int, str]]:
-    """(nodes, system) of which there is a throughput, in the order of reading."""
-    return [(n, label) for n in scaled.nodes for label in scaled.labels if scaled.find(label, HEADLINE, n)]
+def _measured(scaled: Scaled) -> list[tuple[int, str, Row]]:
+    """Number of nodes, system and throughput, in the order of reading."""
+    found = ((n, label, scaled.find(label, HEADLINE, nodes=n)) for n in scaled.nodes for label in scaled.labels)
+    return [(n, label, row) for n, label, row in found if row is not None]
 
 
 def on_most(scaled: Scaled) -> pd.DataFrame:
     """On the largest number of nodes, a line a system: what adding nodes gained, and what TianJi gains over it."""
-    n = scaled.most
-    lines = []
-    for label in (label for label in scaled.labels if n > 1 and not label.endswith(COPIES) and scaled.find(label, HEADLINE, n)):
-        again = label == f"{REFERENCE}{AGAIN}"
-        sent = scaled.find(label, "socket_bytes_per_payload_byte", n)
-        line = {
-            f"On {n} nodes": scaled.title(label),
-            "n": str((scaled.find(label, HEADLINE, n) or {"n": 0})["n"]),
-            "Over its own one node": with_interval(scaled.speedup(label, n), "x"),
-            "Of as many copies": with_interval(scaled.share(label, n)),
-            "TianJi takes in": with_interval(scaled.over("unique_consumption_ratio", label, n), "x"),
-        }
-        for kind in KINDS if scaled.trained else ():
-            line[f"TianJi is as fast, {kind}"] = times_as_fast(scaled, label, n, kind) if label != REFERENCE else "-"
-        line["Socket bytes / payload"] = _fine(sent) if sent else "-"
-        lines.append(line if not again else line | {"Over its own one node": "-"})
-    return _filled(lines)
+    n, lines = scaled.most, []
+    for nodes, label, unique in _measured(scaled):
+        if nodes == n > 1 and not label.endswith(COPIES):
+            itself = label == f"{REFERENCE}{AGAIN}"
+            line = {
+                f"On {n} nodes": scaled.title(label),
+                "n": str(unique["n"]),
+                "Over its own one node": "-" if itself else with_interval(scaled.speedup(label, n), "x"),
+                "Of as many copies": with_interval(scaled.share(label, n)),
+                "TianJi takes in": with_interval(scaled.over("unique_consumption_ratio", label, n), "x"),
+            }
+            for kind in KINDS if scaled.trained else ():
+                line[f"TianJi is as fast, {kind}"] = scaled.fast(label, n, kind) if label != REFERENCE else "-"
+            sent = scaled.find(label, "socket_bytes_per_payload_byte", nodes=n)
+            lines.append(line | {"Socket bytes / payload": _fine(sent) if sent else "-"})
+    return filled(lines)
 
 
 def speedups(scaled: Scaled) -> pd.DataFrame:
@@ -77,71 +56,62 @@ def speedups(scaled: Scaled) -> pd.DataFrame:
 
 def by_nodes(scaled: Scaled) -> pd.DataFrame:
     """A line a number of nodes and system: throughputs, speed-up, efficiency, share of copies, and TianJi's ratio to it."""
-    lines = []
-    for n, label in _nodes_of(scaled):
-        unique = scaled.find(label, HEADLINE, n)
-        efficiency = scaled.find(label, "unique_consumption_efficiency_ratio", n, SELF)
-        lines.append(
-            {
-                "Nodes": str(n),
-                "System": scaled.title(label),
-                "n": str(unique["n"]) if unique else "-",
-                "Steps sampled/s": with_interval(scaled.find(label, "production_steps_per_s", n)),
-                "Samples trained on/s": with_interval(scaled.find(label, "consumption_samples_per_s", n)),
-                "Different ones/s": with_interval(unique),
-                "Speed-up": with_interval(scaled.speedup(label, n), "x"),
-                "Efficiency": with_interval(efficiency),
-                "Share of copies": with_interval(scaled.share(label, n)),
-                "TianJi over it": "-" if label == REFERENCE else with_interval(_over(scaled, label, n), "x"),
-                "Budget used": with_interval(scaled.find(label, "cpu_budget_share", n)),
-                "Learner busy": with_interval(scaled.find(label, "learner_busy_share", n)),
-            }
-        )
-    return _filled(lines)
-
-
-def _over(scaled: Scaled, label: str, nodes: int) -> dict[str, Any] | None:
-    return scaled.over("unique_consumption_ratio", label, nodes)
+    rates = {
+        "Steps sampled/s": "production_steps_per_s",
+        "Samples trained on/s": "consumption_samples_per_s",
+        "Different ones/s": HEADLINE,
+    }
+    shares = {"Budget used": "cpu_budget_share", "Learner busy": "learner_busy_share"}
+    return filled(
+        {
+            "Nodes": str(n),
+            "System": scaled.title(label),
+            "n": str(unique["n"]),
+            **scaled.cells(label, rates, nodes=n),
+            "Speed-up": with_interval(scaled.speedup(label, n), "x"),
+            **scaled.cells(label, {"Efficiency": "unique_consumption_efficiency_ratio"}, nodes=n, baseline=SELF),
+            "Share of copies": with_interval(scaled.share(label, n)),
+            "TianJi over it": with_interval(scaled.over("unique_consumption_ratio", label, n), "x"),
+            **scaled.cells(label, shares, nodes=n),
+        }
+        for n, label, unique in _measured(scaled)
+    )
 
 
 def times(scaled: Scaled) -> pd.DataFrame:
     """A line a definition, number of nodes and system: seconds to the threshold, and how many times as fast TianJi is."""
     lines = []
-    thresholds = scaled.description["workload"].get("thresholds", {})
+    told = {
+        "Seconds": "time_to_threshold_s",
+        "Core-seconds": "core_seconds_to_threshold_s",
+        "Expected running time, s": "expected_running_time_s",
+    }
+    thresholds = scaled.description.get("thresholds", {})
     for kind in KINDS:
         for n in scaled.nodes:
             for label in scaled.labels:
-                row = scaled.row(label, "time_to_threshold_s", n, kind)
-                if row is None:
-                    continue
-                lines.append(
-                    {
-                        "Return": f"{kind} ≥ {thresholds[kind]:g}",
-                        "Nodes": str(n),
-                        "System": scaled.title(label),
-                        "Reached": f"{row['n'] - row['censored']} of {row['n']}",
-                        "Seconds": with_interval(row),
-                        "Core-seconds": with_interval(scaled.row(label, "core_seconds_to_threshold_s", n, kind)),
-                        "Expected running time, s": with_interval(scaled.row(label, "expected_running_time_s", n, kind)),
-                        "TianJi as fast": "-" if label == REFERENCE else times_as_fast(scaled, label, n, kind),
-                    }
-                )
-    return _filled(lines)
-
-
-def times_as_fast(scaled: Scaled, label: str, nodes: int, kind: str) -> str:
-    """TianJi's ratio of times to another system; a one-sided bound where one of them did not always get there."""
-    return bounds.told(lambda metric: scaled.over(metric, label, nodes, kind)).words
+                row = scaled.row(label, "time_to_threshold_s", nodes=n, threshold_kind=kind)
+                if row is not None:
+                    lines.append(
+                        {
+                            "Return": f"{kind} ≥ {thresholds[kind]:g}",
+                            "Nodes": str(n),
+                            "System": scaled.title(label),
+                            "Reached": f"{row['n'] - row['censored']} of {row['n']}",
+                            **scaled.cells(label, told, nodes=n, threshold_kind=kind),
+                            "TianJi as fast": "-" if label == REFERENCE else scaled.fast(label, n, kind),
+                        }
+                    )
+    return filled(lines)
 
 
 def laws(scaled: Scaled) -> pd.DataFrame:
     """A line a system: contention and coherence, or why they are not known."""
-    fits = scaled.points("scaling-laws").set_index("system")
+    frame = scaled.points("scaling-laws")
+    fits = {law["system"]: law for law in frame.astype(object).where(frame.notna(), None).to_dict("records")}
     lines = []
-    for label in scaled.systems:
-        if label not in fits.index:
-            continue
-        law = fits.loc[label].astype(object).where(fits.loc[label].notna(), None)
+    for label in (label for label in scaled.systems if label in fits):
+        law = fits[label]
         peak = law["peak_nodes"]
         lines.append(
             {
@@ -154,56 +124,47 @@ def laws(scaled: Scaled) -> pd.DataFrame:
                 "Why not": law["reason"] or "-",
             }
         )
-    return _filled(lines)
+    return filled(lines)
 
 
-def _coefficient(law: Any, name: str) -> str:
+def _coefficient(law: Mapping[Hashable, Any], name: str) -> str:
     """`0.0213 [0.0191, 0.0240]`; coefficients need more places than other numbers."""
-    if law[name] is None:
+    row = {"value": law[name], "ci_low": law[f"{name}_low"], "ci_high": law[f"{name}_high"]}
+    return with_interval(row) if name == "single" else _fine(row)
+
+
+def _fine(row: Row) -> str:
+    """With four places: what is to be told from 1, or from 0, is in the third."""
+    if row["value"] is None:
         return "-"
-    one = number if name == "single" else "{:.4f}".format
-    text = one(law[name])
-    return text if law[f"{name}_low"] is None else f"{text} [{one(law[f'{name}_low'])}, {one(law[f'{name}_high'])}]"
-
-
-def traffic(scaled: Scaled) -> pd.DataFrame:
-    """A line a number of nodes and system: what crossed between nodes, and what that was more than the payload."""
-    lines = []
-    for n, label in _nodes_of(scaled):
-        if n == 1:
-            continue
-        overhead = scaled.find(label, "socket_bytes_per_payload_byte", n)
-        kilo = {
-            title: with_interval(scaled.find(label, metric, n), scale=1e-3)
-            for title, metric in (
-                ("Sent by a node on the wire, kB/s", "wire_sent_bytes_per_s"),
-                ("Link that carries most, kB/s", "wire_busiest_bytes_per_s"),
-                ("Given to sockets by a node, kB/s", "socket_bytes_per_s"),
-                ("Of the launcher, kB/s", "control_bytes_per_s"),
-            )
-        }
-        if overhead or any(text != "-" for text in kilo.values()):
-            crossed = scaled.find(label, "socket_bytes_per_s", n)
-            nothing = "nothing crosses" if crossed and not crossed["value"] else "payload not counted"
-            ratio = nothing if overhead is None else _fine(overhead)
-            lines.append({"Nodes": str(n), "System": scaled.title(label), **kilo, "Socket bytes / payload": ratio})
-    return _filled(lines)
-
-
-def _fine(row: dict[str, Any]) -> str:
-    """With four places: what is to be told from 1 is in the third."""
     text = f"{row['value']:.4f}"
     return text if row["ci_low"] is None else f"{text} [{row['ci_low']:.4f}, {row['ci_high']:.4f}]"
 
 
+def traffic(scaled: Scaled) -> pd.DataFrame:
+    """A line a number of nodes and system: what crossed between nodes, and what that was more than the payload."""
+    told = {
+        "Sent by a node on the wire, kB/s": "wire_sent_bytes_per_s",
+        "Link that carries most, kB/s": "wire_busiest_bytes_per_s",
+        "Given to sockets by a node, kB/s": "socket_bytes_per_s",
+        "Of the launcher, kB/s": "control_bytes_per_s",
+    }
+    lines = []
+    for n, label in ((n, label) for n, label, _ in _measured(scaled) if n > 1):
+        overhead = scaled.find(label, "socket_bytes_per_payload_byte", nodes=n)
+        kilo = scaled.cells(label, told, scale=1e-3, nodes=n)
+        if overhead or any(text != "-" for text in kilo.values()):
+            crossed = scaled.find(label, "socket_bytes_per_s", nodes=n)
+            nothing = "nothing crosses" if crossed and not crossed["value"] else "payload not counted"
+            ratio = nothing if overhead is None else _fine(overhead)
+            lines.append({"Nodes": str(n), "System": scaled.title(label), **kilo, "Socket bytes / payload": ratio})
+    return filled(lines)
+
+
 def checks(scaled: Scaled) -> pd.DataFrame:
     """A line a number of nodes: what each was asked for, and the least and most that was measured before the runs."""
-    frame = scaled.points("scaling-checks")
     lines = []
-    for n in scaled.nodes:
-        own = frame[frame["nodes"] == n]
-        if own.empty:
-            continue
+    for n, own in scaled.points("scaling-checks").groupby("nodes", sort=True):
         lines.append(
             {
                 "Nodes": str(n),
@@ -216,7 +177,7 @@ def checks(scaled: Scaled) -> pd.DataFrame:
                 "Round trip, ms": _range(own["round_trip_s"], 1e3),
             }
         )
-    return _filled(lines)
+    return filled(lines)
 
 
 def _range(column: pd.Series[Any], scale: float = 1.0) -> str:
@@ -229,23 +190,26 @@ def _range(column: pd.Series[Any], scale: float = 1.0) -> str:
 
 def setup(scaled: Scaled) -> pd.DataFrame:
     """A line a number of nodes and system: seconds until it could begin, and what stands outside the budgets."""
-    lines = []
-    for n, label in _nodes_of(scaled):
-        lines.append(
-            {
-                "Nodes": str(n),
-                "System": scaled.title(label),
-                "Nodes set up, s": with_interval(scaled.find(label, "testbed_s", n)),
-                "Checked, s": with_interval(scaled.find(label, "check_s", n)),
-                "System set up, s": with_interval(scaled.find(label, "setup_s", n)),
-                "Daemons, cores in all": with_interval(scaled.find(label, "daemons_cores", n)),
-                "Held back by the quota, share": with_interval(scaled.find(label, "throttled_share", n)),
-            }
-        )
-    return _filled(lines)
+    told = {
+        "Nodes set up, s": "testbed_s",
+        "Checked, s": "check_s",
+        "System set up, s": "setup_s",
+        "Daemons, cores in all": "daemons_cores",
+        "Held back by the quota, share": "throttled_share",
+    }
+    return filled(
+        {"Nodes": str(n), "System": scaled.title(label), **scaled.cells(label, told, nodes=n)}
+        for n, label, _ in _measured(scaled)
+    )
 
 
-def _filled(lines: list[dict[str, str]]) -> pd.DataFrame:
-    """Without the columns that say nothing anywhere."""
-    frame = pd.DataFrame(lines)
-    return frame if frame.empty else frame.loc[:, (frame != "-").any()]
+TABLES = {
+    "most": on_most,
+    "speedup": speedups,
+    "nodes": by_nodes,
+    "times": times,
+    "laws": laws,
+    "traffic": traffic,
+    "checks": checks,
+    "setup": setup,
+}

@@ -20,6 +20,9 @@ def row(suite: str, workload: str, system: str, metric: str, unit: str, estimate
         "system": system,
         "baseline": None,
         "division": "closed",
+        # Said by whoever knows what all of these runs have in common (`reports.dataset`).
+        "machine": None,
+        "options": None,
         "testbed": "local",
         "nodes": 1,
         "scaling": None,

@@ -1,14 +1,16 @@
 """Where a side did not always get there, a bound is told instead of the ratio of the few blocks in which both did."""
 
+import dataclasses
 from pathlib import Path
 
 import matplotlib.pyplot as plt
 import pytest
 
-from reports import bounds, dataset
-from reports.convergence import text
+from reports import bounds, dataset, paper
+from reports.convergence.figures import RATIOS, ratio_marks
 from reports.convergence.tables import ratios
-from reports.paper import plates, training
+from reports.convergence.view import Trained
+from reports.table import Table
 from reports.tables import number
 
 WORKLOAD = "lunarlander-dqn"
@@ -27,6 +29,16 @@ def told(rows):
 def data():
     """Runs of which some got there, and some systems never."""
     return dataset.load(sorted(REFERENCE.glob(f"{WORKLOAD}.*")))
+
+
+def view(data, rows=None):
+    """The one workload; `rows` stand for those that were measured."""
+    (found,) = Trained.all(data if rows is None else dataclasses.replace(data, table=Table(rows)))
+    return found
+
+
+def headlines(*of):
+    return view(*of).words.lines("headlines")
 
 
 @pytest.mark.parametrize(
@@ -53,7 +65,7 @@ def test_the_other_way_round_a_bound_is_from_the_other_side():
 
 
 def test_headlines_tell_bounds_and_who_got_there(data):
-    said = {sentence.partition(" as fast as ")[2].partition(" (")[0]: sentence for sentence in text.headlines(data)}
+    said = {sentence.partition(" as fast as ")[2].partition(" (")[0]: sentence for sentence in headlines(data)}
     assert set(said) == {"XingTian-style", "RLlib", "Stable-Baselines3", "synchronous"}
     assert "more than 3.15x as fast as RLlib (n = 2 blocks; 2 of 5 runs of TianJi and 0 of 5 runs of RLlib" in said["RLlib"]
     assert "less than 2.52x as fast as" in said["Stable-Baselines3"]
@@ -64,8 +76,7 @@ def test_who_never_got_there_beside_who_never_did_is_said(data):
     rows = [
         row | {"value": None, "n": 0, "censored": 5} if row["metric"].startswith(bounds.METRIC) else row for row in data.rows
     ]
-    none = dataset.Dataset(**{**vars(data), "rows": rows})
-    (said,) = [sentence for sentence in text.headlines(none) if "RLlib" in sentence]
+    (said,) = [sentence for sentence in headlines(data, rows) if "RLlib" in sentence]
     assert "is open: 2 of 5 runs of TianJi and 0 of 5 runs of RLlib get there." in said
 
 
@@ -81,21 +92,22 @@ def test_a_bound_of_all_blocks_is_no_factor_of_a_product(data):
 
     rows = [always(row) for row in data.rows if not row["metric"].endswith(("_at_least", "_at_most"))]
     pair = {"suite": "convergence", "workload": WORKLOAD, "threshold_kind": "evaluated", "baseline": "sb3"}
+    pair |= {"machine": rows[0]["machine"]}
     rows += [{**pair, "system": system, "metric": f"{bounds.METRIC}_at_least", **row(2.0)} for system in ("tianji", "sync")]
-    (said,) = [s for s in text.headlines(dataset.Dataset(**{**vars(data), "rows": rows})) if "Stable-Baselines3" in s]
+    (said,) = [sentence for sentence in headlines(data, rows) if "Stable-Baselines3" in sentence]
     assert "more than 2.00x as fast as Stable-Baselines3 (n = 5 blocks; 2 of 5 runs" in said
     assert "engineering" not in said
 
 
 def test_who_got_there_without_the_other_and_the_other_way_round_are_not_compared(data):
     """Synchronous and XingTian-style: each in a block in which the other did not."""
-    table = ratios(data, WORKLOAD).set_index(["Faster", "than"])
-    assert table.loc[(data.titles["sync"], data.titles["xingtian"]), "Evaluated return"] == "not comparable"
+    table, title = ratios(view(data)).set_index(["Faster", "than"]), view(data).title
+    assert table.loc[(title("sync"), title("xingtian")), "Evaluated return"] == "not comparable"
 
 
 def test_the_picture_of_ratios_says_what_the_table_does(data):
-    drawn = training.forest_rows(data)
-    table = ratios(data, WORKLOAD)
+    drawn, title = ratio_marks(data), view(data).title
+    table = ratios(view(data))
     columns = {"evaluated": "Evaluated return", "training": "Training return"}
     assert set(drawn["bound"]) == set(bounds.SIGNS)
     of_ours = drawn[drawn["system"] == "tianji"]
@@ -104,19 +116,18 @@ def test_the_picture_of_ratios_says_what_the_table_does(data):
         (line,) = (
             told
             for _, told in table.iterrows()
-            if told["Faster"] == data.titles["tianji"] and told["than"] == data.titles[point["baseline"]]
+            if told["Faster"] == title("tianji") and told["than"] == title(point["baseline"])
         )
         cell = line[columns[point["kind"]]]
         assert cell.startswith(f"{bounds.SIGNS[point['bound']]}{number(point['value'])}x")
 
 
 def test_a_bound_is_drawn_as_an_arrow_to_where_the_ratio_is(data):
-    drawn = training.forest_rows(data)
-    with plates.style():
-        plate = training.forest(data, drawn)
-    arrows = [text for text in plate.figure.axes[0].texts if text.arrow_patch is not None]
+    drawn = ratio_marks(data)
+    (plate,) = paper.draw(data, [RATIOS])
+    arrows = [text for text in plate.drawing.figure.axes[0].texts if text.arrow_patch is not None]
     ways = sorted((text.xy[0], text.xyann[0] > 0) for text in arrows)
     bounded = drawn[drawn["bound"] != ""]
     assert ways == sorted((point["value"], point["bound"] == "at_least") for _, point in bounded.iterrows())
-    assert "Arrows are bounds" in plate.caption
-    plt.close(plate.figure)
+    assert "Arrows are bounds" in paper.caption(plate)
+    plt.close(plate.drawing.figure)

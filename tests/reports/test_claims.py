@@ -6,7 +6,8 @@ from types import SimpleNamespace
 import pytest
 
 from reports import claims
-from reports.claims import Claim, Hardware, Reading, judge, ledger, row_of, verdict
+from reports.claims import Claim, Hardware, Reading, judge, ledger, verdict
+from reports.table import Table
 
 PUBLISHED = {
     "tianji-convergence": 4.37,
@@ -66,13 +67,15 @@ def row(**more):
         "system": "tianji",
         "baseline": "rllib",
         "metric": "time_to_threshold_ratio",
+        "machine": "2 cores of a processor",
+        "options": None,
     }
     return {**keys, "testbed": "local", "nodes": 1, "value": 5.0, "ci_low": 4.5, "ci_high": 5.5, "n": 5, "censored": 0, **more}
 
 
 def data(*rows, cores=2):
-    manifest = SimpleNamespace(suite="convergence", workload="w", environment={"cpu_usable": cores, "cpu_model": "a processor"})
-    return SimpleNamespace(rows=list(rows), bundles=[SimpleNamespace(manifest=manifest)])
+    machines = {row["machine"]: {"cpu_usable": cores} for row in rows}
+    return SimpleNamespace(table=Table(rows), environments=machines | {"64 cores of a server": {"cpu_usable": 64}})
 
 
 CLAIM = Claim(
@@ -89,9 +92,9 @@ CLAIM = Claim(
 def test_a_claim_is_held_against_its_first_reading_and_shows_the_others():
     (judged,) = judge(data(row(), row(baseline="sb3", value=0.8, ci_low=0.7, ci_high=0.9)), [CLAIM])
     assert judged.verdict == "holds in analogue"
-    assert [(f.reading, f.verdict) for f in judged.findings] == [("first", "holds in analogue"), ("second", "contradicted")]
-    assert judged.findings[0].measured == "5.00x [4.50, 5.50], n = 5"
-    assert judged.findings[0].machine == "2 cores of a processor"
+    assert [(f.reading, f.verdict) for f in judged.evidence] == [("first", "holds in analogue"), ("second", "contradicted")]
+    assert judged.evidence[0].measured == "5.00x [4.50, 5.50], n = 5"
+    assert judged.evidence[0].machine == "2 cores of a processor"
     (on_its_hardware,) = judge(data(row(), cores=64), [CLAIM])
     assert on_its_hardware.verdict == "reproduced"
 
@@ -103,21 +106,45 @@ def test_what_was_not_measured_says_what_it_would_take():
 
 def test_tianji_as_published_stands_beside_tianji_where_it_was_run():
     (judged,) = judge(data(row(), row(system="tianji-as-published", value=2.0, ci_low=1.8, ci_high=2.2)), [CLAIM])
-    assert [(f.system, f.verdict) for f in judged.findings][-1] == ("tianji-as-published", "direction holds")
+    assert [(f.system, f.verdict) for f in judged.evidence][-1] == ("tianji-as-published", "direction holds")
     assert judged.verdict == "holds in analogue", "the verdict is of TianJi"
 
 
 def test_runs_that_did_not_get_there_are_said():
     (judged,) = judge(data(row(n=5, censored=2)), [CLAIM])
-    assert "2 pairs left out" in judged.findings[0].measured
+    assert "2 pairs left out" in judged.evidence[0].measured
     (judged,) = judge(data(row(value=None, ci_low=None, ci_high=None, n=0, censored=5)), [CLAIM])
     assert judged.verdict == "inconclusive"
-    assert judged.findings[0].measured == "5 of 5 pairs did not get there"
+    assert judged.evidence[0].measured == "5 of 5 pairs did not get there"
 
 
 def test_a_reading_that_says_too_little_is_refused():
     with pytest.raises(ValueError, match=r"2 rows of summary\.json answer to"):
-        row_of([row(), row()], {"workload": "w"})
+        judge(data(row(), row()), [CLAIM])
+
+
+WEAK, CONTRADICTED = {"value": 2.0, "ci_low": 1.8, "ci_high": 2.2}, {"value": 0.8, "ci_low": 0.7, "ci_high": 0.9}
+SERVER, LAPTOP = {"machine": "64 cores of a server"}, {"machine": "2 cores of a laptop"}
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        ([row(**WEAK), row(**SERVER)], "reproduced"),
+        ([row(), row(**SERVER, **CONTRADICTED)], "contradicted"),
+        ([row(), row(**LAPTOP, **WEAK)], "direction holds"),
+        ([row(**CONTRADICTED), row(**LAPTOP)], "contradicted"),
+        ([row(), row(**LAPTOP, value=None, ci_low=None, ci_high=None, n=0)], "holds in analogue"),
+    ],
+    ids=["its own hardware", "its own hardware alone", "the weakest", "the weakest, whichever is first", "what was measured"],
+)
+def test_of_several_machines_the_one_of_the_claims_kind_decides_or_else_the_weakest(rows, expected):
+    (judged,) = judge(data(*rows), [CLAIM])
+    assert judged.verdict == expected
+    first = [one for one in judged.evidence if one.reading == "first"]
+    assert {one.machine for one in first if one.value} == {row["machine"] for row in rows if row["value"]}, "a line a machine"
+    if sum(one.value is not None for one in first) > 1:
+        assert all(reading.endswith(("processor", "server", "laptop")) for reading, _ in judged.told)
 
 
 def test_claims_json_and_the_table_have_every_claim(tmp_path):

@@ -6,11 +6,10 @@ import matplotlib.pyplot as plt
 import pytest
 import scaling_bundles as made
 
-from reports import dataset, figures
+from reports import dataset, paper
+from reports.figures import draw
 from reports.marks import TICKS_AT_MOST, plain_log
-from reports.paper import plates, systems
-from reports.scaling import figures as scaling_figures
-from reports.scaling.lookup import Scaled, settings
+from reports.styles import PAGE, PAPER
 
 
 def drawn_ticks(inches, low, high):
@@ -32,7 +31,7 @@ def drawn_ticks(inches, low, high):
 @pytest.mark.parametrize("inches", [0.7, 0.9, 1.2, 3, 8])
 @pytest.mark.parametrize(("low", "high"), [(1, 3), (78, 300), (0.8, 100), (0.002, 70_000)])
 def test_ticks_have_plain_numbers_that_do_not_touch(inches, low, high):
-    with plates.style():
+    with PAPER.applied():
         texts, touching = drawn_ticks(inches, low, high)
     assert not touching, texts
     assert 1 <= len(texts) <= TICKS_AT_MOST
@@ -40,7 +39,7 @@ def test_ticks_have_plain_numbers_that_do_not_touch(inches, low, high):
 
 
 def test_longer_axes_say_more():
-    with figures.style():
+    with PAGE.applied():
         few, many = (drawn_ticks(inches, 0.8, 100)[0] for inches in (0.7, 8))
     assert set(few) < set(many)
 
@@ -50,31 +49,23 @@ def test_longer_axes_say_more():
 )
 def test_an_ideal_that_was_not_measured_has_no_panel(tmp_path, names, panels):
     made.session(tmp_path, systems=names, counts=(1, 8), blocks=1)
-    data = dataset.load([tmp_path])
-    (setting,) = settings(data)
-    with plates.style():
-        plate = systems.efficiency(Scaled(data, setting))
-    assert len(plate.figure.axes) == panels
-    assert ("as many copies" in plate.caption) is (panels == 2)
-    plt.close(plate.figure)
+    (efficiency,) = (one for one in draw(dataset.load([tmp_path]), PAPER) if one.name.endswith("-efficiency"))
+    assert len(efficiency.drawing.figure.axes) == panels
+    assert ("as many copies" in paper.caption(efficiency)) is (panels == 2)
+    plt.close("all")
 
 
 @pytest.mark.parametrize("kind", ["throughput", "efficiency", "convergence"])
 def test_a_page_and_a_paper_draw_the_same(tmp_path, kind):
     made.session(tmp_path, systems=("tianji", "xingtian", "tianji-copies"), counts=(1, 8), blocks=2)
     data = dataset.load([tmp_path])
-    (setting,) = settings(data)
 
-    def lines(figure):
-        return [[tuple(line.get_ydata()) for line in axis.lines] for axis in figure.axes]
+    def lines(style):
+        (found,) = (one.drawing.figure for one in draw(data, style) if one.name.endswith(kind))
+        return [[tuple(line.get_ydata()) for line in axis.lines] for axis in found.axes]
 
-    with figures.style():
-        page = getattr(scaling_figures, kind)(Scaled(data, setting))
-    with plates.style():
-        plate = getattr(systems, kind)(Scaled(data, setting))
-    shown, printed = lines(page), lines(plate.figure)
+    shown, printed = lines(PAGE), lines(PAPER)
     assert any(any(axis) for axis in printed)
-    for axis, paper in zip(shown, printed, strict=False):
-        assert set(paper) <= set(axis)
-    plt.close(page)
-    plt.close(plate.figure)
+    for axis, column in zip(shown, printed, strict=False):
+        assert set(column) <= set(axis)
+    plt.close("all")

@@ -131,7 +131,8 @@ def test_relaxed_stands_beside_strict_where_it_was_measured(tmp_path):
     }
     assert rows["strict", "TianJi, relaxed"] == rows["strict", "synchronous (same code)"]
     assert rows["relaxed", "synchronous (same code)"][0].startswith("1.00x")
-    own = data.find("cartpole-ppo-zoo", "sync", "time_to_threshold_ratio", "evaluated", "sb3")
+    keys = {"system": "sync", "metric": "time_to_threshold_ratio", "threshold_kind": "evaluated", "baseline": "sb3"}
+    own = data.table.one(workload="cartpole-ppo-zoo", **keys)
     assert rows["relaxed", "Stable-Baselines3"][0].startswith(f"{own['value']:.3g}"[:3])
 
 

@@ -14,9 +14,8 @@ from scipy import stats
 from programs.cli import run
 from reports import dataset
 from reports.__main__ import main
-from reports.scaling.deviations import deviations
-from reports.scaling.lookup import Scaled, settings
 from reports.scaling.tables import on_most
+from reports.scaling.view import Scaled
 from reports.tables import markdown
 
 SYSTEMS = ("tianji", "xingtian", "rllib", "tianji-copies", "xingtian-copies")
@@ -41,9 +40,10 @@ def report(tmp_path_factory):
 
 def test_rows_have_the_schema_of_all_suites(report):
     _, rows, _ = report
-    keys = ["suite", "workload", "system", "baseline", "division", "testbed", "nodes", "scaling", "size_bytes", "explorers"]
+    keys = ["suite", "workload", "system", "baseline", "division", "machine", "options", "testbed", "nodes", "scaling"]
+    keys += ["size_bytes", "explorers", "threshold_kind", "metric", "unit", "value", "ci_low", "ci_high", "n", "censored"]
     for row in rows:
-        assert list(row) == [*keys, "threshold_kind", "metric", "unit", "value", "ci_low", "ci_high", "n", "censored"]
+        assert list(row) == keys
         assert (row["suite"], row["testbed"]) == ("scaling", "netns")
         assert (row["nodes"] is None) == row["metric"].startswith("usl_")
         if row["n"] < 5:
@@ -71,10 +71,10 @@ def test_the_tables_in_the_document_are_those_of_the_bundles(machine):
     root = Path(__file__).parents[2]
     data = dataset.load([root / "results" / machine / "scaling"])
     document = (root / "docs" / "scaling.md").read_text()
-    found = settings(data)
+    found = Scaled.all(data)
     assert found
-    for setting in found:
-        assert markdown(on_most(Scaled(data, setting))) in document
+    for scaled in found:
+        assert markdown(on_most(scaled)) in document
 
 
 def test_the_speed_up_on_the_page_is_what_went_in(report):
@@ -121,15 +121,17 @@ def test_deviations_are_told_once_for_all_systems_and_numbers_of_nodes(tmp_path)
     for m in (b.manifest for b in data.bundles):
         own = [f"{m.nodes} explorers.", "Two alike: 1.", "Two alike: 2."] if m.system == "xingtian" else []
         m.deviations[:] = [f"{m.nodes} nodes are emulated.", "Links are slow.", *own]
-    (setting,) = settings(data)
-    told = {one["system"]: one["lines"] for one in deviations(Scaled(data, setting))}
+    (scaled,) = Scaled.all(data)
+    told = {one["system"]: one["lines"] for one in scaled.deviations()}
     assert told == {
         "All systems": ["4 nodes are emulated. (on 4 nodes; on 1 and 2 with their numbers)", "Links are slow."],
         "TianJi": [],
         "XingTian-style": ["4 explorers. (on 4 nodes; on 1 and 2 with their numbers)", "Two alike: 1.", "Two alike: 2."],
     }
-    data.bundles = [b for b in data.bundles if b.manifest.system == "tianji"]
-    (alone,) = deviations(Scaled(data, setting))
+    bundles = [b for b in data.bundles if b.manifest.system == "tianji"]
+    rows = data.table.where(system="tianji")
+    (scaled,) = Scaled.all(dataclasses.replace(data, bundles=bundles, table=rows))
+    (alone,) = scaled.deviations()
     assert alone["system"] == "TianJi"
     assert len(alone["lines"]) == 2
 

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 from bundles import unpacked
 
-from reports import dataset, staleness
+from reports import dataset
+from reports.staleness.tables import balance, waiting
+from reports.staleness.view import Balanced
 from reports.tables import markdown
 
 ROOT = Path(__file__).parents[2]
@@ -19,6 +21,10 @@ PPO, WAITING = "cartpole-ppo-zoo", "cartpole-ppo-waiting"
 @pytest.fixture(scope="module")
 def data():
     return dataset.load([RECORDED])
+
+
+def views(data):
+    return {view.workload: view for view in Balanced.all(data)}
 
 
 def raw(system, folder="ppo-ablation"):
@@ -39,7 +45,7 @@ def test_quantiles_are_those_of_the_raw_histograms(data):
         middle = np.sort(values)
         # The middle half of ten: weights 0 0 .5 1 1 1 1 .5 0 0.
         expected = (middle[2] / 2 + middle[3:7].sum() + middle[7] / 2) / 5
-        row = data.find(PPO, system, "insertion_lag_p99_rounds", suite="staleness")
+        row = data.table.one(suite="staleness", workload=PPO, system=system, metric="insertion_lag_p99_rounds")
         assert row["value"] == pytest.approx(expected)
 
 
@@ -55,29 +61,30 @@ def test_nothing_beyond_the_bound_was_trained_on_and_no_chunk_twice():
 
 
 def test_the_findings_follow_from_the_intervals(data):
-    lines = staleness.findings(data, PPO)
+    lines = views(data)[PPO].findings
     assert len(lines) == 2
     for line, kind in zip(lines, ("training", "evaluated"), strict=True):
-        row = data.find(PPO, "tianji", "steps_to_threshold_ratio", kind, "tianji-relaxed", suite="staleness")
+        keys = {"system": "tianji", "metric": "steps_to_threshold_ratio", "threshold_kind": kind}
+        row = data.table.one(suite="staleness", workload=PPO, baseline="tianji-relaxed", **keys)
         assert kind in line
         assert ("not shown" in line) == (row["ci_high"] > 1.10)
-    assert staleness.findings(data, "cartpole-dqn-zoo") == []
+    assert views(data)["cartpole-dqn-zoo"].findings == []
 
 
 def test_the_tables_in_the_document_are_those_of_the_bundles(data):
     document = (ROOT / "docs" / "balance.md").read_text()
     for workload in (PPO, WAITING, "cartpole-dqn-zoo", "cartpole-impala"):
-        assert markdown(staleness.balance(data, workload)) in document
-    assert markdown(staleness.waiting(data, WAITING)) in document
+        assert markdown(balance(views(data)[workload])) in document
+    assert markdown(waiting(views(data)[WAITING])) in document
     before = dataset.load([ROOT / "results" / "earlier" / "staleness" / "waiting.parquet"])
-    assert markdown(staleness.waiting(before, WAITING)) in document
+    assert markdown(waiting(views(before)[WAITING])) in document
 
 
 def test_consumption_over_production_is_what_the_workload_says_where_there_is_a_rule(data):
     for workload, target in ((PPO, 20), ("cartpole-dqn-zoo", 32), ("cartpole-impala", 1)):
-        row = data.find(workload, "tianji", "consumption_ratio", suite="staleness")
+        row = views(data)[workload].row("tianji", "consumption_ratio")
         assert row["value"] == pytest.approx(target, rel=0.01)
-    free = data.find("cartpole-dqn-zoo", "tianji-as-published", "consumption_ratio", suite="staleness")
+    free = views(data)["cartpole-dqn-zoo"].row("tianji-as-published", "consumption_ratio")
     assert free["value"] > 64
 
 

@@ -79,7 +79,7 @@ def test_the_report_draws_them_beside_each_other(session, tmp_path):
     assert shares["tianji-relaxed", "learner_waits_for_barrier_share"] == 0
     assert all(0 <= share <= 1 for share in shares.values())
     series = (out / "series" / "staleness.csv").read_text().splitlines()
-    assert series[0] == "workload,system,session,block,kind,unit,value,chunks"
+    assert series[0] == "workload,system,session,block,kind,unit,value,chunks,machine,options"
     assert len(series) > 10
 
 

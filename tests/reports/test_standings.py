@@ -4,8 +4,7 @@ import pytest
 from bundles import unpacked
 
 from reports import bounds, dataset, page
-from reports.convergence import verdict
-from reports.convergence.verdict import Line, Matrix, Verdict
+from reports.convergence.standings import Line, Standing, Standings, standings, state_of
 
 WORKLOAD = "lunarlander-dqn"
 REFERENCE = unpacked("results/reference/convergence/lunarlander-dqn.parquet")
@@ -17,8 +16,8 @@ def told(value, low=None, high=None, bound="", n=5):
 
 def cell(*, evaluated, training):
     return [
-        Verdict("evaluated", evaluated, verdict.state_of(evaluated)),
-        Verdict("training", training, verdict.state_of(training)),
+        Standing("evaluated", evaluated, state_of(evaluated)),
+        Standing("training", training, state_of(training)),
     ]
 
 
@@ -36,7 +35,7 @@ def cell(*, evaluated, training):
     ],
 )
 def test_only_a_whole_interval_on_one_side_of_1_shows_who_is_faster(one, state):
-    assert verdict.state_of(one) == state
+    assert state_of(one) == state
 
 
 def test_a_sentence_counts_workloads_and_has_the_least_and_the_greatest_ratio():
@@ -46,18 +45,18 @@ def test_a_sentence_counts_workloads_and_has_the_least_and_the_greatest_ratio():
         cell(evaluated=told(1.64, 1.35, 1.99), training=told(1.0, 0.8, 1.2)),
         cell(evaluated=told(5.0, 3.35, 7.72), training=told(1.47, n=3)),
     ]
-    (said,) = verdict.sentences(Matrix(["a", "b", "c", "d"], ["5"] * 4, [Line("RLlib", cells)]))
+    (said,) = Standings(["a", "b", "c", "d"], ["5"] * 4, [Line("RLlib", cells)]).sentences
     assert said == (
         "TianJi against RLlib, evaluated return: faster on 3 of 4 workloads (1.64x to 8.81x), slower on 1 (0.907x); "
         "training return: faster on 1 of 4 workloads (10.1x), only a bound on 1, open on 2."
     )
-    (said,) = verdict.sentences(Matrix(["a"], ["5"], [Line("RLlib", cells[:1])]))
+    (said,) = Standings(["a"], ["5"], [Line("RLlib", cells[:1])]).sentences
     assert said.startswith("TianJi against RLlib, evaluated return: faster on 1 of 1 workload (8.81x); training")
 
 
 def test_the_matrix_of_recorded_runs_says_what_the_tables_say():
     data = dataset.load(sorted(REFERENCE.glob(f"{WORKLOAD}.*")))
-    found = verdict.matrix(data)
+    found = standings(data)
     assert (found.workloads, found.blocks) == ([WORKLOAD], ["5"])
     cells = {line.peer: [(v.kind, v.words, v.state) for v in line.cells[0]] for line in found.lines}
     assert list(cells) == ["synchronous (same code)", "XingTian-style", "RLlib", "Stable-Baselines3"]
@@ -70,9 +69,9 @@ def test_the_matrix_of_recorded_runs_says_what_the_tables_say():
 
 def test_a_system_alone_is_faster_than_nobody(tmp_path):
     data = dataset.load(sorted(REFERENCE.glob(f"{WORKLOAD}.*.tianji")))
-    found = verdict.matrix(data)
-    assert found == Matrix([], [], [])
-    assert verdict.sentences(found) == []
+    found = standings(data)
+    assert found == Standings([], [], [])
+    assert found.sentences == []
     (tmp_path / "figures").mkdir()
     assert "No two systems can be compared" in page.write(data, {}, [], tmp_path).read_text()
 

@@ -1,0 +1,66 @@
+"""Which systems are compared with which, and in what order they are shown."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+
+from suites.scaling.analysis import COPIES
+from suites.statistics.summary import AGAIN
+
+REFERENCE, RELAXED, SYNCHRONOUS = "tianji", "tianji-relaxed", "sync"
+SAME_CODE = ("xingtian",)
+"""Peers made of the same code as the reference: what they differ by is discipline, not engineering."""
+PEER = "xingtian"
+"""The system that the published speed-up on nodes was held against."""
+NODE_SYSTEMS = ("tianji", "tianji-one-learner", "tianji-curve", "xingtian", "rllib", "rllib-multi-learner")
+"""Of the scaling suite, in the order of reading: a ratio of two has the earlier one on top."""
+
+
+def first_runs(labels: Iterable[str]) -> list[str]:
+    """Labels without those of second runs."""
+    return [label for label in labels if not label.endswith(AGAIN)]
+
+
+def with_themselves(labels: Iterable[str]) -> list[tuple[str, str]]:
+    """Each system that ran twice in a block, against its second run: the noise floor."""
+    return [(label.removesuffix(AGAIN), label) for label in labels if label.endswith(AGAIN)]
+
+
+def of_training(labels: Iterable[str]) -> list[tuple[str, str]]:
+    """(faster, slower) pairs of the convergence suite: the reference, its relaxed form and the same-code synchronous system
+    against every peer, the first two against the latter, and systems against themselves."""
+    labels = set(labels)
+    peers = first_runs(sorted(labels - {REFERENCE, SYNCHRONOUS}))
+    pairs = [(REFERENCE, SYNCHRONOUS)]
+    for peer in peers:
+        pairs += [(REFERENCE, peer), (SYNCHRONOUS, peer)]
+    pairs += [(RELAXED, peer) for peer in (SYNCHRONOUS, *peers) if peer != RELAXED]
+    # What XingTian's makers claimed.
+    pairs += [("xingtian", "rllib")]
+    return [pair for pair in pairs + with_themselves(sorted(labels)) if labels.issuperset(pair)]
+
+
+def of_balance(labels: Iterable[str]) -> list[tuple[str, str]]:
+    """(first, second) pairs of the staleness suite: the reference against everybody."""
+    return [(REFERENCE, label) for label in sorted(set(labels)) if label != REFERENCE]
+
+
+def of_nodes(labels: Iterable[str]) -> list[tuple[str, str]]:
+    """(first, second) pairs of the scaling suite: every two systems that communicate, and each against its second run."""
+    labels = set(labels)
+    known = {label: at for at, label in enumerate(NODE_SYSTEMS)}
+    communicating = (label for label in labels if not label.endswith((COPIES, AGAIN)))
+    systems = sorted(communicating, key=lambda label: (known.get(label, len(known)), label))
+    return [*itertools.combinations(systems, 2), *with_themselves(sorted(labels))]
+
+
+def of_pipes(labels: Iterable[str], ceiling: str) -> list[tuple[str, str]]:
+    """(first, second) pairs of the transmission suite: everybody against the ceiling, TianJi against everybody and itself, and
+    the XingTian-style system against Ray, of which there is a published claim."""
+    found = sorted(set(labels))
+    pairs = [(label, ceiling) for label in first_runs(found) if ceiling in found and label != ceiling]
+    if REFERENCE in found:
+        pairs += [(REFERENCE, label) for label in found if label not in (REFERENCE, ceiling)]
+    claimed = ("xingtian", "ray-store")
+    return [*pairs, claimed] if set(found).issuperset(claimed) else pairs

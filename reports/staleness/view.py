@@ -1,0 +1,21 @@
+"""One workload of the staleness suite, looked up."""
+
+from __future__ import annotations
+
+from reports import bounds
+from reports.pairs import REFERENCE
+from reports.view import View
+
+
+class Balanced(View):
+    """Runs of one workload with the balance two-sided, one-sided and off."""
+
+    suite = "staleness"
+    prefix = "staleness-"
+    non_inferiority = 1.10
+    """Upper bound of the ratio of steps up to which relaxed training counts as not worse."""
+    order = ("tianji", "tianji-relaxed", "tianji-one-sided", "tianji-unbalanced", "tianji-as-published")
+
+    def fast(self, label: str, kind: str) -> bounds.Told:
+        """How many times as fast a system reaches a threshold as the reference."""
+        return bounds.told(lambda metric: self.row(REFERENCE, metric, threshold_kind=kind, baseline=label)).inverse

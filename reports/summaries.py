@@ -1,0 +1,133 @@
+"""What the bundles of one workload on one machine come to: rows of `summary.json` and the series beside them, suite by suite.
+
+The analyses are the suites' own, and pure; here is said which of their functions make which rows and series. Other packages
+add the rows of their suites by the entry-point group `tianji_bench.analyses`: a function from bundles to rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+import msgspec
+import pandas as pd
+
+from programs.registry import Registry
+from reports import pairs
+from reports.table import Row
+from suites.convergence import analysis as convergence
+from suites.records.bundle import Bundle, Certificate
+from suites.scaling import analysis as scaling
+from suites.scaling import ratios
+from suites.staleness import analysis as staleness
+from suites.transmission import analysis as transmission
+
+CURVE_POINTS = 400
+"""Rows kept of one learning curve: more than a figure can show."""
+OUTSIDE: Registry[Callable[[Sequence[Bundle]], list[Row]]] = Registry("tianji_bench.analyses", {}, "analysis")
+
+
+class Summary(NamedTuple):
+    """What completed bundles say."""
+
+    rows: list[Row]
+    series: dict[str, pd.DataFrame]
+    """By file name without suffix."""
+    unusable: Sequence[tuple[Bundle, str]] = ()
+    """Those from which nothing is to be had, and why."""
+
+
+def of_convergence(bundles: Sequence[Bundle]) -> Summary:
+    """Returns over time, and how many times as fast they are reached."""
+    runs = [convergence.understand(b) for b in bundles]
+    series = {
+        "curves-training": thin(convergence.curves(runs, "training")),
+        "curves-evaluated": thin(convergence.curves(runs, "evaluated")),
+        "crossings": convergence.crossing_points(runs),
+        "time-shares": convergence.time_shares(runs),
+    }
+    return Summary(convergence.summarise(runs, pairs.of_training(run.label for run in runs)), series)
+
+
+def of_staleness(bundles: Sequence[Bundle]) -> Summary:
+    """The same of the balance's forms, with the distributions of lag and age."""
+    runs = [convergence.understand(b) for b in bundles]
+    rows = convergence.summarise(runs, pairs.of_balance(run.label for run in runs))
+    series = {
+        "staleness": staleness.distributions(list(bundles)),
+        "staleness-crossings": convergence.crossing_points(runs),
+    }
+    return Summary([row | {"suite": "staleness"} for row in rows] + staleness.summarise(list(bundles)), series)
+
+
+def of_transmission(bundles: Sequence[Bundle]) -> Summary:
+    """Goodput, delays and cost of pipes."""
+    transfers = transmission.transfers(bundles)
+    places = {b.manifest.workload: {"testbed": b.manifest.testbed, "nodes": b.manifest.nodes} for b in bundles}
+    ceilings = {b.manifest.workload: b.manifest.configuration["workload"]["ceiling"] for b in bundles}
+    rows = transmission.summarise(transfers, places, lambda workload, found: pairs.of_pipes(found, ceilings[workload]))
+    return Summary(rows, {"transfers": transfers, "delays": transmission.delays(bundles)})
+
+
+def of_scaling(bundles: Sequence[Bundle]) -> Summary:
+    """Throughput on nodes, the fitted law, and what nodes used; a run that ended too soon does not spoil the others."""
+    runs: list[scaling.Run] = []
+    unusable: list[tuple[Bundle, str]] = []
+    for b in bundles:
+        try:
+            runs.append(scaling.understand(b))
+        except ValueError as error:
+            unusable.append((b, str(error)))
+    laws = ratios.fit_laws(runs)
+    rows = ratios.summarise(runs, pairs.of_nodes, laws)
+    series = {
+        "scaling-points": scaling.run_points(runs),
+        "scaling-nodes": scaling.node_points(runs),
+        "scaling-checks": scaling.check_points(run.bundle for run in runs),
+        "scaling-crossings": scaling.crossing_points(runs),
+        "scaling-laws": ratios.law_points(laws),
+        "scaling-curves": ratios.curves(rows, laws),
+    }
+    return Summary(rows, series, unusable)
+
+
+SUMMARIES: dict[str, Callable[[Sequence[Bundle]], Summary]] = {
+    "convergence": of_convergence,
+    "staleness": of_staleness,
+    "transmission": of_transmission,
+    scaling.SUITE: of_scaling,
+}
+"""By suite, in the order of `summary.json`."""
+
+
+def of(suite: str, bundles: Sequence[Bundle]) -> Summary:
+    """What bundles of one suite come to; nothing where nobody has an analysis for it.
+
+    Raises
+    ------
+    ValueError, KeyError
+        when a completed bundle lacks what its suite promises.
+    """
+    if suite in SUMMARIES:
+        return SUMMARIES[suite](bundles)
+    return Summary(OUTSIDE.get(suite)(bundles) if suite in OUTSIDE.names() else [], {})
+
+
+def thin(curves: pd.DataFrame) -> pd.DataFrame:
+    """At most `CURVE_POINTS` rows a run, evenly picked, the last one kept."""
+    parts = []
+    for _, run in curves.groupby(["workload", "system", "session", "block"], sort=True):
+        step = max(1, -(-len(run) // CURVE_POINTS))
+        parts.append(run.iloc[::-1].iloc[::step].iloc[::-1])
+    return pd.concat(parts, ignore_index=True) if parts else curves
+
+
+def of_certificates(certificates: Iterable[Certificate]) -> pd.DataFrame:
+    """What all certificates found; what could not be certified has its reason instead of a quantity."""
+    rows = []
+    for certificate in certificates:
+        rows += [msgspec.structs.asdict(finding) for finding in certificate.findings]
+    for certificate in certificates:
+        rows += [{"system": name, "reason": reason} for name, reason in certificate.failures.items()]
+    columns = ["workload", "system", "quantity", "error", "scale", "equal", "reason"]
+    return pd.DataFrame(rows, columns=columns).drop_duplicates(["workload", "system", "quantity"])
