@@ -110,19 +110,17 @@ def measure(session: nox.Session, name: str, usual: list[str]) -> None:
 @nox.session
 def paper(session: nox.Session) -> None:
     """Figures for a paper, and the report, from bundles alone: those of results/reference, or `-- DIR...`."""
-    install(session, "bench")
+    install(session, "report")
     chosen = session.posargs or ["results/reference"]
     folder = fresh_folder("paper")
     session.run("tianji-report", "paper", *chosen, "--out", str(folder / "figures"))
-    grown = Path("results", "history")
-    history = ["--history", str(grown)] if grown.is_dir() else []
-    session.run("tianji-report", "build", *chosen, "--out", str(folder / "report"), *history)
+    session.run("tianji-report", "build", *chosen, "--out", str(folder / "report"))
 
 
 @nox.session
 def readme(session: nox.Session) -> None:
     """The README's results and docs/report, from results/reference; `-- --check` fails where they are out of date."""
-    install(session, "bench")
+    install(session, "report")
     where = ["--readme", "README.md", "--report", "docs/report"]
     session.run("tianji-report", "readme", "results/reference", *where, *session.posargs)
 
