@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -57,12 +57,18 @@ class Dataset:
     @cached_property
     def groups(self) -> dict[Key, list[Bundle]]:
         """All bundles, those of failed runs among them, by what may be pooled."""
-        return grouped(self.bundles)
+        return grouped(self.bundles, self.machine_names)
+
+    @cached_property
+    def machine_names(self) -> dict[tuple[Any, ...], str]:
+        """By key, what each machine is called."""
+        return machine.names(b.manifest.environment for b in self.bundles)
 
     @cached_property
     def environments(self) -> dict[str, dict[str, Any]]:
         """The first environment of each machine."""
-        return {machine_of(b): b.manifest.environment for b in reversed(self.bundles)}
+        every = [b.manifest.environment for b in reversed(self.bundles)]
+        return {self.machine_names[machine.key(one)]: one for one in every}
 
     @property
     def machines(self) -> str:
@@ -70,17 +76,13 @@ class Dataset:
         return "; ".join(sorted(self.environments))
 
 
-def machine_of(b: Bundle) -> str:
-    """What to call the machine of a run, and what rows have as their `machine`."""
-    return machine.name(b.manifest.environment)
-
-
-def grouped(bundles: Iterable[Bundle]) -> dict[Key, list[Bundle]]:
-    """Bundles by what may be pooled, sorted."""
+def grouped(bundles: Iterable[Bundle], names: Mapping[tuple[Any, ...], str]) -> dict[Key, list[Bundle]]:
+    """Bundles by what may be pooled, sorted; machines are called by these names."""
     found: dict[Key, list[Bundle]] = {}
     for b in bundles:
         m = b.manifest
-        found.setdefault(Key(m.suite, m.workload, machine_of(b), str(hashable(m.options) or "")), []).append(b)
+        key = Key(m.suite, m.workload, names[machine.key(m.environment)], str(hashable(m.options) or ""))
+        found.setdefault(key, []).append(b)
     return dict(sorted(found.items()))
 
 
@@ -95,7 +97,8 @@ def load(roots: list[Path]) -> Dataset:
     loaded = store.load(roots)
     bundles, left_out = without_smoke(loaded.bundles)
     left_out += of_superseded(loaded.superseded)
-    completed = grouped(b for b in bundles if b.manifest.status == "completed")
+    names = machine.names(b.manifest.environment for b in bundles)
+    completed = grouped((b for b in bundles if b.manifest.status == "completed"), names)
     suites = [*summaries.SUMMARIES, *sorted({key.suite for key in completed} - summaries.SUMMARIES.keys())]
     rows: list[Row] = []
     parts: dict[str, list[pd.DataFrame]] = {}
