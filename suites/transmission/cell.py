@@ -117,7 +117,7 @@ class Meter:
         """The learner sends a vector to all, again when all have it."""
         vector = np.random.default_rng(0).normal(size=size_bytes // 4).astype(np.float32)
         version = 0
-        with self._pipe.weights(size_bytes) as end:
+        with self._pipe.weights(size_bytes) as send_to_all:
 
             def broadcast(rounds: int) -> list[int]:
                 nonlocal version
@@ -126,7 +126,7 @@ class Meter:
                     version += 1
                     vector[0] = vector[-1] = version
                     before = time.perf_counter_ns()
-                    end.broadcast(version, vector)
+                    send_to_all(version, vector)
                     took.append(time.perf_counter_ns() - before)
                 return took
 

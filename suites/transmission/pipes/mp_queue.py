@@ -11,20 +11,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from suites.transmission.crew import Acknowledgements, Crew, CrewPipe, CrewSamples, CrewWeights, Explorer, Follow
-from suites.transmission.pipe import Message, Samples, Weights, payload
+from suites.transmission.crew import Crew, CrewSamples, Explorer, Follow, followers, sending
+from suites.transmission.pipe import Broadcast, Pipe, Samples, payload
 from suites.transmission.traffic import in_flight
 
 MOST_PLACES = 2**15 - 1
 """Of a semaphore, where it is smallest (macOS); more than there ever are here."""
 
 
-class MpQueue(CrewPipe):
+class MpQueue(Pipe):
     """One queue to the learner; for weights one to each explorer."""
 
     name, title = "mp-queue", "multiprocessing.Queue"
     testbeds = ("local",)
-    _queues: list[Queue[Any]]
 
     @classmethod
     def settings(cls) -> dict[str, Any]:
@@ -33,51 +32,44 @@ class MpQueue(CrewPipe):
     @contextmanager
     def samples(self, size_bytes: int) -> Iterator[Samples]:
         places = min(MOST_PLACES, in_flight(size_bytes, self.setting.explorers) * self.setting.explorers)
-        with _queues([places, 0]) as self._queues, super().samples(size_bytes) as end:
-            yield end
+
+        def explorer(number: int, address: str) -> Iterator[Explorer]:
+            put, source = queue.put, payload(size_bytes)
+
+            def send(number: int) -> None:
+                for _ in range(number):
+                    put(source)
+
+            def round_trip() -> None:
+                put(source)
+                answers.get()
+
+            yield Explorer(send, round_trip)
+
+        with _queues([places, 0]) as (queue, answers), Crew(self.setting, sending(explorer)) as crew:
+            crew.direct("")
+            crew.wait_ready()
+            yield CrewSamples(crew, size_bytes, lambda: [queue.get()], answer=lambda: answers.put(None))
 
     @contextmanager
-    def weights(self, size_bytes: int) -> Iterator[Weights]:
-        with _queues([1] * self.setting.explorers) as self._queues, super().weights(size_bytes) as end:
-            yield end
+    def weights(self, size_bytes: int) -> Iterator[Broadcast]:
+        def follower(number: int, address: str) -> Iterator[Follow]:
+            def follow(out: NDArray[np.float32]) -> None:
+                out[:] = queues[number].get()
 
-    @contextmanager
-    def explorer(self, number: int, address: str, size_bytes: int) -> Iterator[Explorer]:
-        (queue, answers), source = self._queues, payload(size_bytes)
+            yield follow
 
-        def send(number: int) -> None:
-            for _ in range(number):
-                queue.put(source)
-
-        def round_trip() -> None:
-            queue.put(source)
-            answers.get()
-
-        yield Explorer(send, round_trip)
-
-    @contextmanager
-    def learner(self, crew: Crew, size_bytes: int) -> Iterator[Samples]:
-        crew.direct()
-        crew.wait_ready()
-        queue, answers = self._queues
-        yield _Samples(crew, queue, answers, size_bytes)
-
-    @contextmanager
-    def follower(self, number: int, address: str, size_bytes: int) -> Iterator[Follow]:
-        def follow(out: NDArray[np.float32]) -> None:
-            out[:] = self._queues[number].get()
-
-        yield follow
-
-    @contextmanager
-    def publisher(self, crew: Crew, told: Acknowledgements, size_bytes: int) -> Iterator[Weights]:
         def publish(version: int, vector: NDArray[np.float32]) -> None:
-            for queue in self._queues:
+            for queue in queues:
                 queue.put(vector)
 
-        crew.direct()
-        crew.wait_ready()
-        yield CrewWeights(told, publish)
+        with (
+            _queues([1] * self.setting.explorers) as queues,
+            followers(self.setting, size_bytes, follower) as (crew, acknowledgements),
+        ):
+            crew.direct("")
+            crew.wait_ready()
+            yield acknowledgements.of(publish)
 
 
 @contextmanager
@@ -94,15 +86,3 @@ def _queues(places: Sequence[int]) -> Iterator[list[Queue[Any]]]:
         for queue in queues:
             queue.close()
             queue.join_thread()
-
-
-class _Samples(CrewSamples):
-    def __init__(self, crew: Crew, queue: Queue[Any], answers: Queue[Any], size_bytes: int) -> None:
-        super().__init__(crew, size_bytes)
-        self._queue, self._answers = queue, answers
-
-    def receive(self) -> Sequence[Message]:
-        return [self._queue.get()]
-
-    def answer(self) -> None:
-        self._answers.put(None)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from suites.transmission.crew import Acknowledgements, Crew, CrewPipe, CrewSamples, CrewWeights, Explorer, Follow
-from suites.transmission.pipe import Message, Samples, Weights, payload
+from suites.transmission.crew import Acknowledgements, Crew, CrewSamples, Explorer, Follow, followers, sending
+from suites.transmission.pipe import Broadcast, Message, Pipe, Samples, payload
 from suites.transmission.traffic import group, in_flight
-from tianji.channel.base import EdgeSpec, Endpoint, Inlet, Outlet, WeightsOutlet
+from tianji.channel.base import EdgeSpec, Endpoint, Inlet, Outlet
 from tianji.channel.registry import Network
 from tianji.channel.security import Keys
 from tianji.channel.session import SessionInlet
@@ -27,81 +27,78 @@ def edge(size_bytes: int, explorers: int) -> EdgeSpec:
     return EdgeSpec(layout, in_flight(size_bytes, explorers), explorers)
 
 
-def explorer_of(outlet: Outlet, waiter: Waiter, spec: EdgeSpec, number: int) -> Explorer:
-    """The sending end, once the learner has given it its slots."""
-    size, rows, together = spec.slot_bytes, spec.slot_bytes // 8, group(spec.slot_bytes)
-    slots = [np.frombuffer(outlet.slot(SlotRef(number, n)), np.uint64) for n in range(spec.slots)]
-    source, layout = payload(size), spec.layout.id
+def _explorer(outlet: Outlet, waiter: Waiter, spec: EdgeSpec, producer: int) -> Explorer:
+    """Waits for its first slots."""
+    layout, size, rows, together = spec.layout.id, spec.slot_bytes, spec.slot_bytes // 8, group(spec.slot_bytes)
+    slots = [np.frombuffer(outlet.slot(SlotRef(producer, n)), np.uint64) for n in range(spec.slots)]
+    source, sent = payload(size), 0
     free: list[SlotRef] = []
-    sent = 0
-
-    def wait() -> None:
+    while not free:
         waiter.wait()
-        free.extend(outlet.credits())
+        free = outlet.credits()
 
-    def send(messages: int) -> None:
-        nonlocal sent
-        until = sent + messages
+    def send(number: int) -> None:
+        nonlocal free, sent
+        until = sent + number
         while sent < until:
             while not free:
-                free.extend(outlet.credits())
+                free = outlet.credits()
                 if not free:
                     waiter.wait()
             part = free[: min(together, until - sent)]
             del free[: len(part)]
             for ref in part:
                 slots[ref.slot][:] = source
-            outlet.send([ChunkHeader(number, n, 0, layout, 1, rows, size, ref) for n, ref in enumerate(part, sent)])
+            outlet.send([ChunkHeader(producer, n, 0, layout, 1, rows, size, ref) for n, ref in enumerate(part, sent)])
             sent += len(part)
         outlet.flush()
 
     def settle() -> None:
         """Wait until every slot is back: the learner has read them all."""
+        nonlocal free
         while len(free) < len(slots):
-            wait()
+            waiter.wait()
+            free += outlet.credits()
 
     def round_trip() -> None:
         settle()  # What is left of earlier messages.
         send(1)
         settle()
 
-    while not free:
-        wait()
     return Explorer(send, round_trip)
 
 
-class _Samples(CrewSamples):
-    def __init__(self, crew: Crew, inlet: Inlet, waiter: Waiter, spec: EdgeSpec) -> None:
-        super().__init__(crew, spec.slot_bytes)
-        assert isinstance(inlet, SessionInlet)
-        self._inlet, self._waiter, self._group = inlet, waiter, group(spec.slot_bytes)
-        self._bodies: dict[int, list[Message]] = {}
-        """By the number of the arena: nobody opens a second session here, so each number means one arena."""
-        self._chunks: list[ChunkHeader] = []
-        self._held: list[SlotRef] = []
+def _samples(crew: Crew, inlet: Inlet, waiter: Waiter, spec: EdgeSpec) -> Samples:
+    assert isinstance(inlet, SessionInlet)
+    together = group(spec.slot_bytes)
+    bodies: dict[int, list[Message]] = {}  # By the number of the arena: nobody opens a second session here.
+    chunks: list[ChunkHeader] = []
+    held: list[SlotRef] = []
 
-    def receive(self) -> Sequence[Message]:
-        while not self._chunks:
-            self._chunks = self._inlet.receive()
-            if not self._chunks:
-                self._waiter.wait()
-        part = self._chunks[: self._group]
-        del self._chunks[: len(part)]
-        self._held = held = [chunk.slot for chunk in part]
-        bodies = self._bodies
+    def receive() -> Sequence[Message]:
+        nonlocal chunks, held
+        while not chunks:
+            chunks = inlet.receive()
+            if not chunks:
+                waiter.wait()
+        part = chunks[:together]
+        del chunks[: len(part)]
+        held = [chunk.slot for chunk in part]
         try:
             return [bodies[ref.arena][ref.slot] for ref in held]
         except KeyError:
             for ref in held:
-                bodies[ref.arena] = [np.frombuffer(view, np.uint64) for view in self._inlet.arena(ref).views]
+                bodies[ref.arena] = [np.frombuffer(view, np.uint64) for view in inlet.arena(ref).views]
             return [bodies[ref.arena][ref.slot] for ref in held]
 
-    def release(self) -> None:
-        self._inlet.release(self._held)
+    def release() -> None:
+        inlet.release(held)
 
-    def answer(self) -> None:
-        self.release()
-        self._inlet.flush()
+    def answer() -> None:
+        inlet.release(held)
+        inlet.flush()
+
+    return CrewSamples(crew, spec.slot_bytes, receive, release, answer)
 
 
 class _Complete(Endpoint):
@@ -122,25 +119,7 @@ class _Complete(Endpoint):
         pass
 
 
-class _Weights(Weights):
-    """Between hosts: serves readers, who say that they have room for the next vector, while it waits."""
-
-    def __init__(self, acknowledgements: Acknowledgements, outlet: WeightsOutlet) -> None:
-        self._acknowledgements, self._outlet = acknowledgements, outlet
-        self._waiter = Waiter([outlet, _Complete(acknowledgements)])
-
-    def broadcast(self, version: int, vector: NDArray[np.float32]) -> None:
-        self._outlet.publish(version, vector)
-        while not self._acknowledgements.complete():
-            self._waiter.wait()
-            self._outlet.serve()
-        self._acknowledgements.wait()
-
-    def close(self) -> None:
-        self._waiter.close()
-
-
-class TianJi(CrewPipe):
+class TianJi(Pipe):
     """In the clear."""
 
     name, title = "tianji", "TianJi"
@@ -157,15 +136,15 @@ class TianJi(CrewPipe):
         return f"tcp://{self.setting.learner.address}:0" if self.setting.apart else f"shm://{self.setting.folder}/{name}"
 
     @contextmanager
-    def explorer(self, number: int, address: str, size_bytes: int) -> Iterator[Explorer]:
+    def samples(self, size_bytes: int) -> Iterator[Samples]:
         spec = edge(size_bytes, self.setting.explorers)
-        with self._network() as network, network.outlet(address, spec, number) as outlet, Waiter([outlet]) as waiter:
-            yield explorer_of(outlet, waiter, spec, number)
 
-    @contextmanager
-    def learner(self, crew: Crew, size_bytes: int) -> Iterator[Samples]:
-        spec = edge(size_bytes, self.setting.explorers)
+        def explorer(number: int, address: str) -> Iterator[Explorer]:
+            with self._network() as network, network.outlet(address, spec, number) as outlet, Waiter([outlet]) as waiter:
+                yield _explorer(outlet, waiter, spec, number)
+
         with (
+            Crew(self.setting, sending(explorer)) as crew,
             self._network() as network,
             network.inlet(self._address(f"s{size_bytes}"), spec) as inlet,
             Waiter([inlet]) as waiter,
@@ -174,35 +153,49 @@ class TianJi(CrewPipe):
             while not crew.all_ready():
                 inlet.receive()
                 waiter.wait(0.02)
-            yield _Samples(crew, inlet, waiter, spec)
+            yield _samples(crew, inlet, waiter, spec)
 
     @contextmanager
-    def follower(self, number: int, address: str, size_bytes: int) -> Iterator[Follow]:
-        with self._network() as network, network.weights_inlet(address, size_bytes // 4) as inlet, Waiter([inlet]) as waiter:
+    def weights(self, size_bytes: int) -> Iterator[Broadcast]:
+        parameters, setting = size_bytes // 4, self.setting
 
-            def follow(out: NDArray[np.float32]) -> None:
-                while inlet.latest(out) is None:
-                    waiter.wait()
+        def follower(number: int, address: str) -> Iterator[Follow]:
+            with (
+                self._network() as network,
+                network.weights_inlet(address, parameters) as inlet,
+                Waiter([inlet]) as waiter,
+            ):
 
-            yield follow
+                def follow(out: NDArray[np.float32]) -> None:
+                    while inlet.latest(out) is None:
+                        waiter.wait()
 
-    @contextmanager
-    def publisher(self, crew: Crew, told: Acknowledgements, size_bytes: int) -> Iterator[Weights]:
+                yield follow
+
         with (
+            followers(setting, size_bytes, follower) as (crew, acknowledgements),
             self._network() as network,
-            network.weights_outlet(self._address(f"w{size_bytes}"), size_bytes // 4) as outlet,
+            network.weights_outlet(self._address(f"w{size_bytes}"), parameters) as outlet,
             Waiter([outlet]) as waiter,
         ):
             crew.direct(outlet.uri)
-            while outlet.readers() < self.setting.explorers:
+            while outlet.readers() < setting.explorers:
                 waiter.wait()
                 outlet.serve()
             crew.wait_ready()
-            if not self.setting.apart:
-                yield CrewWeights(told, outlet.publish)
+            if not setting.apart:
+                yield acknowledgements.of(outlet.publish)
                 return
-            with closing(_Weights(told, outlet)) as end:
-                yield end
+            with Waiter([outlet, _Complete(acknowledgements)]) as serving:
+
+                def publish(version: int, vector: NDArray[np.float32]) -> None:
+                    outlet.publish(version, vector)
+                    # Between hosts readers say that they have room for the next vector: they are served while it waits.
+                    while not acknowledgements.complete():
+                        serving.wait()
+                        outlet.serve()
+
+                yield acknowledgements.of(publish)
 
 
 class TianJiCurve(TianJi):

@@ -3,61 +3,18 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 
 import numpy as np
 import zmq
 from numpy.typing import NDArray
 
-from suites.transmission.crew import Acknowledgements, Crew, CrewPipe, CrewWeights, Explorer, Follow
-from suites.transmission.pipe import Samples, Setting, Weights
+from suites.transmission.crew import Crew, CrewSamples, Explorer, Follow, followers, sending
+from suites.transmission.pipe import Broadcast, Message, Pipe, Samples, Setting
 
 Socket = zmq.Socket[bytes]
-
-
-class ZeroMq(CrewPipe):
-    """PUSH to PULL for samples, PUB to SUB for weights, and a socket for answers; what travels is the subclass's business."""
-
-    @abstractmethod
-    def room(self, size_bytes: int) -> int:
-        """ZeroMQ messages that each explorer may have under way."""
-
-    @abstractmethod
-    def sender(self, main: Socket, answers: Socket, size_bytes: int) -> Explorer:
-        """The sending end."""
-
-    @abstractmethod
-    def receiver(self, crew: Crew, main: Socket, answers: Socket, size_bytes: int) -> Samples:
-        """The receiving end."""
-
-    @abstractmethod
-    def follow(self, main: Socket, out: NDArray[np.float32]) -> None:
-        """Take the next vector."""
-
-    @abstractmethod
-    def publish(self, main: Socket, vector: NDArray[np.float32]) -> None:
-        """Send a vector. All have it before the next one, so nobody writes it while it is on its way."""
-
-    @contextmanager
-    def explorer(self, number: int, address: str, size_bytes: int) -> Iterator[Explorer]:
-        with connected(address, number, zmq.PUSH, self.room(size_bytes)) as (main, answers):
-            yield self.sender(main, answers, size_bytes)
-
-    @contextmanager
-    def learner(self, crew: Crew, size_bytes: int) -> Iterator[Samples]:
-        with listening(self.setting, crew, zmq.PULL, self.room(size_bytes), f"s{size_bytes}") as (main, answers):
-            yield self.receiver(crew, main, answers, size_bytes)
-
-    @contextmanager
-    def follower(self, number: int, address: str, size_bytes: int) -> Iterator[Follow]:
-        with connected(address, number, zmq.SUB) as (main, _):
-            yield lambda out: self.follow(main, out)
-
-    @contextmanager
-    def publisher(self, crew: Crew, told: Acknowledgements, size_bytes: int) -> Iterator[Weights]:
-        with listening(self.setting, crew, zmq.XPUB, 0, f"w{size_bytes}") as (main, _):
-            yield CrewWeights(told, lambda version, vector: self.publish(main, vector))
 
 
 def open_socket(context: zmq.Context[Socket], kind: int, in_flight: int = 0) -> Socket:
@@ -81,6 +38,63 @@ def bind(socket: Socket, setting: Setting, name: str) -> str:
     address = f"ipc://{setting.folder}/{name}"
     socket.bind(address)
     return address
+
+
+class ZeroMq(Pipe):
+    """PUSH to PULL for samples, PUB to SUB for weights, and a socket for answers; what travels is the subclass's business."""
+
+    @abstractmethod
+    def room(self, size_bytes: int) -> int:
+        """ZeroMQ messages that each explorer may have under way."""
+
+    @abstractmethod
+    def sending(self, main: Socket, size_bytes: int) -> Callable[[int], None]:
+        """What sends so many messages."""
+
+    @abstractmethod
+    def receiving(self, main: Socket, size_bytes: int) -> Callable[[], Sequence[Message]]:
+        """What waits for messages."""
+
+    @abstractmethod
+    def publish(self, main: Socket, vector: NDArray[np.float32]) -> None:
+        """Send a vector. All have it before the next one, so nobody writes it while it is on its way."""
+
+    @abstractmethod
+    def follow(self, main: Socket, out: NDArray[np.float32]) -> None:
+        """Wait for the next vector and copy it to `out`."""
+
+    @contextmanager
+    def samples(self, size_bytes: int) -> Iterator[Samples]:
+        room = self.room(size_bytes)
+
+        def explorer(number: int, address: str) -> Iterator[Explorer]:
+            with connected(address, number, zmq.PUSH, room) as (main, answers):
+                send = self.sending(main, size_bytes)
+
+                def round_trip() -> None:
+                    send(1)
+                    answers.recv()
+
+                yield Explorer(send, round_trip)
+
+        with (
+            Crew(self.setting, sending(explorer)) as crew,
+            listening(self.setting, crew, zmq.PULL, room, f"s{size_bytes}") as (main, answers),
+        ):
+            receive = self.receiving(main, size_bytes)
+            yield CrewSamples(crew, size_bytes, receive, answer=lambda: answers.send_multipart([identity(0), b""]))
+
+    @contextmanager
+    def weights(self, size_bytes: int) -> Iterator[Broadcast]:
+        def follower(number: int, address: str) -> Iterator[Follow]:
+            with connected(address, number, zmq.SUB) as (main, _):
+                yield partial(self.follow, main)
+
+        with (
+            followers(self.setting, size_bytes, follower) as (crew, acknowledgements),
+            listening(self.setting, crew, zmq.XPUB, 0, f"w{size_bytes}") as (main, _),
+        ):
+            yield acknowledgements.of(lambda version, vector: self.publish(main, vector))
 
 
 @contextmanager

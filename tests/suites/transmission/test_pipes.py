@@ -79,21 +79,16 @@ class Dies(Honest):
 
     @contextmanager
     def samples(self, size_bytes):
-        def send(number):
+        def lost(number=1):
             raise RuntimeError("the wheel came off")
 
-        @contextmanager
         def explorer(number, address):
-            yield Explorer(send, send)
-
-        class Deaf(CrewSamples):
-            def receive(self):
-                time.sleep(600)
+            yield Explorer(lost, lost)
 
         with Crew(self.setting, sending(explorer)) as crew:
             crew.direct("")
             crew.wait_ready()
-            yield Deaf(crew, size_bytes)
+            yield CrewSamples(crew, size_bytes, receive=lambda: time.sleep(600))
 
 
 class Vanishes(Dies):
@@ -102,7 +97,7 @@ class Vanishes(Dies):
     @contextmanager
     def samples(self, size_bytes):
         with super().samples(size_bytes) as end:
-            os.kill(end._crew._processes[0].pid, 9)
+            os.kill(end.crew._processes[0].pid, 9)
             yield end
 
 
