@@ -16,7 +16,6 @@ from reports.convergence.standings import standings
 from reports.convergence.view import Trained
 from reports.dataset import Dataset
 from reports.scaling.deviations import ALL
-from reports.sections import Section
 from reports.view import View, title_of
 from suites.records.bundle import Bundle
 from suites.statistics.intervals import MINIMUM_FOR_INTERVAL
@@ -35,7 +34,7 @@ def write(data: Dataset, tables: Mapping[str, pd.DataFrame], judged: Sequence[Ju
         systems=sorted({title_of(b) for b in data.bundles if not b.manifest.replica}),
         few=_few_blocks(data),
         failures=[{"title": _run_title(b), "error": error} for b, error in (*failed, *data.unusable)],
-        sections=[_section(section, view, tables, out) for section, view in sections.views(data)],
+        sections=[_section(view, tables, out) for view in sections.views(data)],
         suites={b.manifest.suite for b in data.bundles},
         environments=_environments(data),
         all_systems=ALL,
@@ -57,16 +56,16 @@ def _few_blocks(data: Dataset) -> list[str]:
     return sorted(View(data, key).name for key, found in blocks.items() if len(found) < MINIMUM_FOR_INTERVAL)
 
 
-def _section(section: Section, view: View, tables: Mapping[str, pd.DataFrame], out: Path) -> dict[str, Any]:
+def _section(view: View, tables: Mapping[str, pd.DataFrame], out: Path) -> dict[str, Any]:
     """What the page says of one view: tables and figures that there are, in the order of reading.
 
     What was found stands in the alternative text of figures, for those who do not see them.
     """
     parts: list[dict[str, Any]] = []
-    for kind in section.parts:
+    for kind in view.parts:
         name = f"{view.slug}-{kind}"
         if (table := tables.get(name)) is not None:
-            title, caption = view.words.lines(f"table_{kind}")
+            title, caption, *_ = view.words.lines(f"table_{kind}")
             parts.append({"table": table.to_html(index=False, border=0), "title": title, "caption": caption})
         if (svg := out / "figures" / f"{name}.svg").exists():
             caption = view.words.say(f"figure_{kind}")

@@ -8,6 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from reports import figures, words
+from reports.convergence.view import Trained
 from reports.dataset import Dataset
 from reports.figures import Drawn
 from reports.styles import PAPER, Plot
@@ -29,6 +30,13 @@ def caption(one: Drawn) -> str:
     return said.say(f"paper_{one.plot.draw.__name__}", one.drawing.n)
 
 
+def table(one: Drawn) -> pd.DataFrame:
+    """Its numbers as text, where that is not what is drawn."""
+    if isinstance(one.of, View):
+        return one.of.frame(one.plot.table) if one.plot.table else pd.DataFrame()
+    return pd.concat([view.frame("ratios").assign(Workload=view.name) for view in Trained.all(one.of)], ignore_index=True)
+
+
 def write(drawn: Sequence[Drawn], out: Path) -> list[Path]:
     """Write each figure as SVG, PDF, PNG, CSV and LaTeX, and free it; the files."""
     # First, for what it marks may be written over: what is left of an interrupted run too.
@@ -38,7 +46,7 @@ def write(drawn: Sequence[Drawn], out: Path) -> list[Path]:
     for one in drawn:
         marks, text = out / f"{one.name}.csv", out / f"{one.name}.tex"
         one.drawing.marks.to_csv(marks, index=False, float_format="%.6g")
-        table = one.plot.table(one.of) if one.plot.table else pd.DataFrame()
-        text.write_text(words.render("figure.tex.j2", name=one.name, caption=caption(one), table=table), encoding="utf-8")
+        told = {"name": one.name, "caption": caption(one), "table": table(one)}
+        text.write_text(words.render("figure.tex.j2", **told), encoding="utf-8")
         written += [marks, text]
     return written

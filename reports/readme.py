@@ -18,7 +18,6 @@ from reports.convergence.view import Trained
 from reports.dataset import Dataset
 from reports.pairs import PEER, REFERENCE, RELAXED
 from reports.scaling.view import Scaled
-from reports.staleness.tables import balance
 from reports.staleness.view import Balanced
 from reports.tables import with_interval
 from suites.statistics.crossings import KINDS
@@ -74,7 +73,7 @@ def relaxed(data: Dataset) -> list[Line]:
     """Relaxed TianJi against strict, a line a workload of the staleness suite."""
     columns = ["Ratio of steps/s", "Ratio of steps, evaluated", "Ratio of steps, training", "Times as fast, evaluated", "n"]
     return [
-        (view.name, *map(str, balance(view).set_index("System").loc[view.title(RELAXED), columns]))
+        (view.name, *map(str, view.frame("balance").set_index("System").loc[view.title(RELAXED), columns]))
         for view in Balanced.all(data)
         if RELAXED in view.shown
     ]

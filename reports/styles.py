@@ -100,8 +100,8 @@ class Plot(NamedTuple):
     """How its name ends on a page, after the view's; None: it is not there."""
     paper: str | None = None
     """Likewise in a paper."""
-    table: Callable[[Any], pd.DataFrame] | None = None
-    """The table beside it in a paper, where that is not what is drawn."""
+    table: str | None = None
+    """The view's table beside it in a paper, where that is not what is drawn."""
 
 
 def how_many(counts: Iterable[int]) -> str:

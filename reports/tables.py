@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 import pandas as pd
@@ -60,10 +60,19 @@ def seconds_text(seconds: float) -> str:
     return f"{number(seconds / 1e-9)} ns"
 
 
-def filled(lines: Iterable[Mapping[str, str]]) -> pd.DataFrame:
-    """Lines as a frame, without the columns that say nothing anywhere."""
-    frame = pd.DataFrame(list(lines))
-    return frame if frame.empty else frame.loc[:, (frame != "-").any()]
+def fine(row: Row | None) -> str:
+    """With four places: what is to be told from 1, or from 0, is in the third."""
+    if row is None or row["value"] is None:
+        return "-"
+    text = f"{row['value']:.4f}"
+    return text if row["ci_low"] is None else f"{text} [{row['ci_low']:.4f}, {row['ci_high']:.4f}]"
+
+
+def spread(column: pd.Series[Any], scale: float = 1.0) -> str:
+    """The least and the most of what is known: `0.196 to 0.199`."""
+    known = column.dropna().astype(float) * scale
+    ends = dict.fromkeys(number(float(end)) for end in ([] if known.empty else [known.min(), known.max()]))
+    return " to ".join(ends) or "-"
 
 
 def pipe_table(heads: Iterable[str], lines: Iterable[Iterable[object]]) -> str:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property, partial
 from typing import Any, ClassVar, Self
 
 import pandas as pd
@@ -29,6 +29,10 @@ class View:
     """Of the names of its figures and tables, where its workloads may be those of other suites."""
     order: ClassVar[Sequence[str]]
     """Of systems."""
+    parts: ClassVar[Sequence[str]]
+    """Tables and figures of a page in the order of reading; a table goes before a figure of the same name."""
+    sparse: ClassVar[bool] = False
+    """Whether columns that say nothing anywhere are left out."""
 
     def __init__(self, data: Dataset, key: Key, **scope: Any) -> None:
         self.data, self.key, self.workload = data, key, key.workload
@@ -108,16 +112,30 @@ class View:
         row = self.row(system, metric, **keys)
         return None if row is None or row["value"] is None else row
 
-    def cells(
-        self, system: str, metrics: Mapping[str, str], suffix: str = "", scale: float = 1.0, **keys: Any
-    ) -> dict[str, str]:
-        """Cells of a table: by the head of a column, the scalar of this metric with its interval."""
-        return {head: with_interval(self.row(system, metric, **keys), suffix, scale) for head, metric in metrics.items()}
+    def cell(self, system: str, **scope: Any) -> Callable[..., str]:
+        """From a metric to the text of a table's cell; `scope` and further keys say which row, and how it is written."""
+
+        def text(metric: str, suffix: str = "", *, scale: float = 1.0, interval: bool = True, **keys: Any) -> str:
+            row = self.row(system, metric, **keys)
+            return with_interval(row if row is None or interval else row | {"ci_low": None}, suffix, scale)
+
+        return partial(text, **scope)
 
     @cached_property
     def words(self) -> Words:
         """What the suite's template says of it."""
         return Words(f"{self.suite}.j2", self)
+
+    def tables(self) -> dict[str, pd.DataFrame]:
+        """Every table of the template that says anything, by kind, in the order of reading."""
+        made = {kind: self.frame(kind) for kind in self.parts if f"table_{kind}" in self.words}
+        return {kind: frame for kind, frame in made.items() if not frame.empty}
+
+    def frame(self, kind: str) -> pd.DataFrame:
+        """A table as text: after its title and caption, the template has the heads of columns, and then its lines."""
+        heads, *lines = (line.split(" | ") for line in self.words.lines(f"table_{kind}")[2:])
+        frame = pd.DataFrame(lines, columns=heads)
+        return frame.loc[:, (frame != "-").any()] if self.sparse and lines else frame
 
     @cached_property
     def findings(self) -> list[str]:

@@ -16,6 +16,7 @@ from reports import bounds, pairs, tables
 from suites.scaling.ratios import SELF
 from suites.statistics.crossings import KINDS
 from suites.statistics.intervals import MINIMUM_FOR_INTERVAL
+from suites.statistics.summary import AGAIN
 
 TEXT = jinja2.Environment(
     loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
@@ -29,7 +30,12 @@ TEXT.filters.update(
     number=tables.number,
     size=tables.size_text,
     counted=tables.counted,
+    seconds=tables.seconds_text,
     interval=tables.with_interval,
+    fine=tables.fine,
+    ratio=bounds.counted,
+    inverse=tables.inverse,
+    spread=tables.spread,
     pipes=tables.pipe_table,
     latex=tables.escape,
 )
@@ -40,6 +46,7 @@ TEXT.globals.update(
     same_code=pairs.SAME_CODE,
     peer=pairs.PEER,
     itself=SELF,
+    again=AGAIN,
     kinds=KINDS,
     fewest_blocks=MINIMUM_FOR_INTERVAL,
     bound_words=bounds.WORDS,
@@ -59,6 +66,9 @@ class Words:
 
     def __init__(self, template: str, of: Any) -> None:
         self._macros = TEXT.get_template(template).make_module({"v": of})
+
+    def __contains__(self, macro: str) -> bool:
+        return hasattr(self._macros, macro)
 
     def lines(self, macro: str, *arguments: Any) -> list[str]:
         """Its paragraphs, each as one line; those that are empty are left out."""

@@ -15,7 +15,6 @@ from matplotlib.patches import Patch
 from reports import bounds
 from reports.convergence import breakdown
 from reports.convergence.breakdown import Breakdown, Share
-from reports.convergence.tables import ratios, thresholds
 from reports.convergence.view import Trained
 from reports.dataset import Dataset
 from reports.looks import DASHED, INK, look
@@ -282,15 +281,10 @@ def _ratio(axis: Axes, height: float, row: pd.Series[Any]) -> None:
     axis.plot(row["value"], at, marker=marker or "o", markersize=4, markerfacecolor=face, color=colour, linestyle="")
 
 
-def all_ratios(data: Dataset) -> pd.DataFrame:
-    """The table of ratios of every workload."""
-    return pd.concat([ratios(view).assign(Workload=view.name) for view in Trained.all(data)], ignore_index=True)
-
-
-RATIOS = Plot(forest, Dataset, paper="ratios", table=all_ratios)
+RATIOS = Plot(forest, Dataset, paper="ratios")
 PLOTS = (
     Plot(curves, Trained, page="curves", paper="curves"),
-    Plot(times, Trained, page="threshold", paper="times", table=thresholds),
+    Plot(times, Trained, page="threshold", paper="times", table="threshold"),
     Plot(shares, Trained, page="time", paper="breakdown"),
     RATIOS,
 )

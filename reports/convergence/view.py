@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 from functools import cached_property
+from typing import Any, NamedTuple
+
+import pandas as pd
 
 from reports import bounds
-from reports.pairs import REFERENCE
+from reports.pairs import REFERENCE, SAME_CODE, SYNCHRONOUS, with_themselves
 from reports.table import Row
 from reports.view import View
 from suites.statistics.crossings import KINDS
 from suites.statistics.summary import label_of
+
+QUANTITIES = ("targets", "advantages", "loss", "gradient", "weights")
+"""Of the certificate."""
 
 
 class Trained(View):
     """Runs that trained one workload."""
 
     suite = "convergence"
+    parts = ("ratios", "threshold", "curves", "time", "resources", "certificate")
     order = ("tianji", "tianji-relaxed", "sync", "sync-again", "xingtian", "rllib", "sb3")
 
     @cached_property
@@ -40,7 +47,7 @@ class Trained(View):
 
     def timed(self, kind: str) -> dict[str, Row]:
         """By system, what is known of its time to a threshold; its value is null where no run got there."""
-        rows = {label: self.row(label, "time_to_threshold_s", threshold_kind=kind) for label in self.shown}
+        rows = {label: self.row(label, "time_to_threshold_s", threshold_kind=kind) for label in self.labels}
         return {label: row for label, row in rows.items() if row is not None}
 
     def fast(self, first: str, second: str, kind: str) -> bounds.Told:
@@ -56,3 +63,41 @@ class Trained(View):
         """How many blocks the ratios of these pairs are of, `5` or `4/5`; empty where none of them met."""
         counts = {row["n"] + row["censored"] for pair in pairs for row in self.met(*pair).values()}
         return "/".join(map(str, sorted(counts)))
+
+    @property
+    def comparisons(self) -> list[tuple[str, str, str]]:
+        """What a pair compares, and the two: in all; engineering, which is same-code synchronous / peer; and discipline."""
+        peers = [label for label in self.peers if label != SYNCHRONOUS]
+        pairs = [("in all", REFERENCE, peer) for peer in peers]
+        pairs += [("discipline" if peer in SAME_CODE else "engineering", SYNCHRONOUS, peer) for peer in peers]
+        pairs += [("discipline", REFERENCE, SYNCHRONOUS)]
+        pairs += [("noise floor", *pair) for pair in with_themselves(self.labels)]
+        return [pair for pair in pairs if self.met(*pair[1:])]
+
+    @cached_property
+    def certified(self) -> Certified:
+        """Which quantities equal the reference to 1e-5."""
+        frame = self.data.series["certificate"]
+        told = {}
+        for label in self.labels:
+            rows = frame[frame["system"] == label]
+            own = rows[rows["workload"] == self.workload].set_index("quantity")
+            if len(own) or rows["reason"].notna().any():
+                missing = "not shown" if rows["reason"].notna().any() else "-"
+                told[label] = {name: _equal(own.loc[name]) if name in own.index else missing for name in QUANTITIES}
+        known = [name for name in QUANTITIES if any(texts[name] != "-" for texts in told.values())]
+        return Certified(known, {label: [texts[name] for name in known] for label, texts in told.items()})
+
+
+class Certified(NamedTuple):
+    """What a certificate says of a workload."""
+
+    quantities: list[str]
+    equal: dict[str, list[str]]
+    """By system, whether each quantity equals the reference, and the largest difference."""
+
+
+def _equal(found: Any) -> str:
+    if pd.isna(found["error"]):
+        return "not shown"
+    return f"{'equal' if found['equal'] else 'differs'} ({found['error']:.0e})"

@@ -12,14 +12,11 @@ from matplotlib.ticker import NullLocator
 
 from reports.looks import DASHED, GREY, INK, look
 from reports.marks import Mark, apart, intervals, legend, level, plain_log
-from reports.scaling.tables import laws, speedups
-from reports.scaling.tables import times as times_table
 from reports.scaling.view import Scaled
 from reports.styles import Drawing, Plot, Style, drawing
 from reports.table import Row
 from suites.scaling.ratios import HEADLINE, SELF
 from suites.statistics.crossings import KINDS
-from suites.statistics.usl import Coefficients
 
 MEGA = 1e6
 VISIBLE = 0.05
@@ -215,7 +212,7 @@ def _laws(axis: Axes, scaled: Scaled) -> list[Mark]:
     places = np.linspace(1, scaled.most, 100)
     marks: list[Mark] = []
     for label, fit in scaled.fits.items():
-        values = Coefficients(fit["single"], fit["sigma"], fit["kappa"]).throughput(places)
+        values = fit.throughput(places)
         axis.plot(places, values * 1e-3, color=look(label).colour, linestyle=look(label).line, linewidth=0.6, zorder=1)
         marks += [{"system": label, "nodes": at, "law": value} for at, value in zip(places, values, strict=True)]
     return marks
@@ -236,10 +233,10 @@ def _titled(axis: Axes, scaled: Scaled, style: Style, title: str | None = None) 
 
 
 PLOTS = (
-    Plot(throughput, Scaled, page="throughput", paper="throughput", table=speedups),
+    Plot(throughput, Scaled, page="throughput", paper="throughput", table="speedup"),
     Plot(efficiency, Scaled, page="efficiency", paper="efficiency"),
-    Plot(law, Scaled, paper="law", table=laws),
-    Plot(convergence, Scaled, page="convergence", paper="convergence", table=times_table),
+    Plot(law, Scaled, paper="law", table="laws"),
+    Plot(convergence, Scaled, page="convergence", paper="convergence", table="times"),
     Plot(wire, Scaled, page="wire"),
     Plot(busy, Scaled, page="busy"),
 )

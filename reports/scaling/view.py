@@ -17,8 +17,12 @@ from suites.records.bundle import Bundle
 from suites.scaling.analysis import COPIES, SUITE, Setting, setting_of
 from suites.scaling.ratios import HEADLINE, SELF, copies_of
 from suites.statistics.crossings import KINDS
+from suites.statistics.usl import Coefficients
 
 REGIMES = {"cpu-bound": "CPU-bound", "latency-bound": "latency-bound", "link-bound": "link-bound"}
+
+LAW = ("single", "sigma", "kappa")
+"""Coefficients of the law of scalability."""
 
 
 class Scaled(View):
@@ -27,6 +31,11 @@ class Scaled(View):
     suite = SUITE
     prefix = f"{SUITE}-"
     order = NODE_SYSTEMS
+    parts = (
+        *("most", "speedup", "throughput", "efficiency", "nodes", "convergence", "times", "laws"),
+        *("wire", "traffic", "busy", "checks", "setup"),
+    )
+    sparse = True
 
     def __init__(self, data: Dataset, key: Key, setting: Setting) -> None:
         super().__init__(data, key, testbed=setting.testbed, scaling=setting.scaling)
@@ -94,6 +103,11 @@ class Scaled(View):
         """Those that communicate, without second runs."""
         return [label for label in self.shown if not label.endswith(COPIES)]
 
+    @property
+    def copies(self) -> list[str]:
+        """Those that do not."""
+        return [label for label in self.shown if label.endswith(COPIES)]
+
     @cached_property
     def nodes(self) -> list[int]:
         """Numbers of nodes."""
@@ -155,10 +169,44 @@ class Scaled(View):
         return {ideal: lines for ideal, lines in (("one node", own), ("copies", shares)) if any(lines.values())}
 
     @property
-    def fits(self) -> dict[str, pd.Series]:
-        """By system its fitted law: `single`, `sigma` and `kappa` (suites.statistics.usl)."""
+    def laws(self) -> dict[str, Row]:
+        """By system its fitted law: rows of `single`, `sigma` and `kappa` (suites.statistics.usl), or why there is none."""
         frame = self.points("scaling-laws")
-        return {str(fit["system"]): fit for _, fit in frame[frame["sigma"].notna()].iterrows()}
+        found: dict[str, Row] = {}
+        for _, law in frame.astype(object).where(frame.notna(), None).iterrows():
+            parts = {name: {"value": law[name], "ci_low": law[f"{name}_low"], "ci_high": law[f"{name}_high"]} for name in LAW}
+            found[str(law["system"])] = {name: law[name] for name in ("blocks", "peak_nodes", "reason")} | parts
+        return {label: found[label] for label in self.systems if label in found}
+
+    @property
+    def fits(self) -> dict[str, Coefficients]:
+        """By system its fitted law, where there is one."""
+        known = {label: law for label, law in self.laws.items() if law["sigma"]["value"] is not None}
+        return {label: Coefficients(*(law[name]["value"] for name in LAW)) for label, law in known.items()}
+
+    @cached_property
+    def measured(self) -> list[tuple[int, str, Row]]:
+        """Number of nodes, system and throughput, in the order of reading."""
+        found = ((n, label, self.find(label, HEADLINE, nodes=n)) for n in self.nodes for label in self.labels)
+        return [(n, label, row) for n, label, row in found if row is not None]
+
+    @property
+    def timed(self) -> list[tuple[str, int, str, Row]]:
+        """Definition of a threshold, number of nodes, system, and what is known of its time."""
+        every = [(kind, n, label) for kind in KINDS for n in self.nodes for label in self.labels]
+        rows = ((*one, self.row(one[2], "time_to_threshold_s", nodes=one[1], threshold_kind=one[0])) for one in every)
+        return [(kind, n, label, row) for kind, n, label, row in rows if row is not None]
+
+    @property
+    def checks(self) -> list[tuple[int, int, pd.DataFrame]]:
+        """Number of nodes, of runs, and what was measured before them on each node."""
+        found = self.points("scaling-checks").groupby("nodes", sort=True)
+        return [(int(n), len(own[["system", "session", "block"]].drop_duplicates()), own) for n, own in found]  # type: ignore[arg-type]
+
+    def silent(self, label: str, nodes: int) -> bool:
+        """Whether a system hands nothing to sockets."""
+        row = self.find(label, "socket_bytes_per_s", nodes=nodes)
+        return row is not None and not row["value"]
 
     @property
     def trained(self) -> bool:

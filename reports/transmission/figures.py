@@ -11,7 +11,6 @@ from reports.looks import look
 from reports.marks import Mark, intervals, legend, level, plain_log
 from reports.styles import Drawing, Plot, Style, drawing
 from reports.tables import counted, seconds_text, size_text
-from reports.transmission.tables import ratio
 from reports.transmission.view import Traffic
 
 NAMES_AT_MOST = 6
@@ -123,7 +122,7 @@ def _size_axis(axis: Axes, sizes: Iterable[int]) -> None:
 
 
 PLOTS = (
-    Plot(goodput, Traffic, page="size", paper="goodput", table=ratio),
+    Plot(goodput, Traffic, page="size", paper="goodput", table="ratio"),
     Plot(by_explorers, Traffic, page="explorers"),
     Plot(delays, Traffic, page="latency"),
     Plot(shares, Traffic, page="share", paper="share"),

@@ -16,6 +16,7 @@ class Traffic(View):
     """Messages of one workload through every pipe."""
 
     suite = "transmission"
+    parts = ("size", "explorers", "share", "latency", "ratio", "room", "goodput", "cost")
     order = ("tianji", "tianji-curve", "xingtian", "ray-store", "mp-queue", "pyzmq", *CEILINGS)
 
     @property
@@ -65,6 +66,10 @@ class Traffic(View):
     def room(self, label: str, size: int, explorers: int) -> Row | None:
         """The ceiling's goodput over a pipe's: the inverse of its share, interval and all."""
         return inverse(self.at(label, "goodput_ratio", size, explorers, self.ceiling))
+
+    def rooms(self, size: int, explorers: int) -> bool:
+        """Whether that is known of any."""
+        return any(self.room(label, size, explorers) for label in self.competitors)
 
     def title(self, label: str) -> str:
         """As a reader should see it; ceilings say that they are."""

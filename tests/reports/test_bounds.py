@@ -8,7 +8,6 @@ import pytest
 
 from reports import bounds, dataset, paper
 from reports.convergence.figures import RATIOS, ratio_marks
-from reports.convergence.tables import ratios
 from reports.convergence.view import Trained
 from reports.table import Table
 from reports.tables import number
@@ -101,13 +100,13 @@ def test_a_bound_of_all_blocks_is_no_factor_of_a_product(data):
 
 def test_who_got_there_without_the_other_and_the_other_way_round_are_not_compared(data):
     """Synchronous and XingTian-style: each in a block in which the other did not."""
-    table, title = ratios(view(data)).set_index(["Faster", "than"]), view(data).title
+    table, title = view(data).frame("ratios").set_index(["Faster", "than"]), view(data).title
     assert table.loc[(title("sync"), title("xingtian")), "Evaluated return"] == "not comparable"
 
 
 def test_the_picture_of_ratios_says_what_the_table_does(data):
     drawn, title = ratio_marks(data), view(data).title
-    table = ratios(view(data))
+    table = view(data).frame("ratios")
     columns = {"evaluated": "Evaluated return", "training": "Training return"}
     assert set(drawn["bound"]) == set(bounds.SIGNS)
     of_ours = drawn[drawn["system"] == "tianji"]

@@ -14,7 +14,6 @@ from scipy import stats
 from programs.cli import run
 from reports import dataset
 from reports.__main__ import main
-from reports.scaling.tables import on_most
 from reports.scaling.view import Scaled
 from reports.tables import markdown
 
@@ -74,7 +73,7 @@ def test_the_tables_in_the_document_are_those_of_the_bundles(machine):
     found = Scaled.all(data)
     assert found
     for scaled in found:
-        assert markdown(on_most(scaled)) in document
+        assert markdown(scaled.frame("most")) in document
 
 
 def test_the_speed_up_on_the_page_is_what_went_in(report):

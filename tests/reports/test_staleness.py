@@ -9,7 +9,6 @@ import pytest
 from bundles import unpacked
 
 from reports import dataset
-from reports.staleness.tables import balance, waiting
 from reports.staleness.view import Balanced
 from reports.tables import markdown
 
@@ -74,10 +73,10 @@ def test_the_findings_follow_from_the_intervals(data):
 def test_the_tables_in_the_document_are_those_of_the_bundles(data):
     document = (ROOT / "docs" / "balance.md").read_text()
     for workload in (PPO, WAITING, "cartpole-dqn-zoo", "cartpole-impala"):
-        assert markdown(balance(views(data)[workload])) in document
-    assert markdown(waiting(views(data)[WAITING])) in document
+        assert markdown(views(data)[workload].frame("balance")) in document
+    assert markdown(views(data)[WAITING].frame("waiting")) in document
     before = dataset.load([ROOT / "results" / "earlier" / "staleness" / "waiting.parquet"])
-    assert markdown(waiting(views(before)[WAITING])) in document
+    assert markdown(views(before)[WAITING].frame("waiting")) in document
 
 
 def test_consumption_over_production_is_what_the_workload_says_where_there_is_a_rule(data):
