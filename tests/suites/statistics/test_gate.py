@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from suites.statistics.gate import Rule, Judgement, _holm, decide, final, judge, worsening
+from suites.statistics.gate import Judgement, Rule, _holm, decide, final, judge, worsening
 
 HIGHER = "higher"
 
