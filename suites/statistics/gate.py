@@ -105,16 +105,13 @@ def decide(
     nothing is left open). Without a look so far: no verdicts.
     """
     known = min((len(values) for values in rounds.values()), default=0)
-    verdicts: dict[str, Judgement] = {}
-    used = 0
-    for look in rule.looks:
-        if look > known:
-            break
-        used = look
-        verdicts = judge({name: values[:look] for name, values in rounds.items()}, better, rule)
-        if final(verdicts) or look == rule.looks[-1]:
-            return verdicts, used, True
-    return verdicts, used, False
+    judgements: dict[str, Judgement] = {}
+    looks = [look for look in rule.looks if look <= known]
+    for look in looks:
+        judgements = judge({name: values[:look] for name, values in rounds.items()}, better, rule)
+        if final(judgements) or look == rule.looks[-1]:
+            return judgements, look, True
+    return judgements, max(looks, default=0), False
 
 
 def final(verdicts: Mapping[str, Judgement]) -> bool:
