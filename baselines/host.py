@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import os
 import sys
-import traceback
 from pathlib import Path
 
 import msgspec
 
 from baselines import system
 from baselines.recorder import FileRecorder
-from programs.cli import DONE, FAILED, INTERRUPTED
-from programs.process import serve_a_runner
+from programs.process import serve_a_runner, status_of
 
 
 def main(directory: Path, parent: int, started: int | None = None) -> int:
@@ -27,18 +25,15 @@ def main(directory: Path, parent: int, started: int | None = None) -> int:
     under_test = system.get(task.system)
     on_first_step = None if started is None else lambda: os.close(started)
     with FileRecorder(directory, task.workload, on_first_step, stop_at_goal=task.stop_at_goal) as recorder:
-        try:
+
+        def work() -> None:
             recorder.phase("setup")
             under_test.prepare(task, recorder)
             recorder.phase("train")
             under_test.train(task, recorder)
-            return DONE
-        except KeyboardInterrupt:
-            return INTERRUPTED
-        except Exception as error:  # Any failure of the system under test is this run's result.
-            traceback.print_exc()
-            print(f"{type(error).__name__}: {error}", file=sys.stderr)
-            return FAILED
+
+        try:
+            return status_of(work)
         finally:
             recorder.phase("teardown")
             under_test.stop()

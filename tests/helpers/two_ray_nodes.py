@@ -5,6 +5,7 @@ A process for itself: Ray leaves connections open in whatever process it was use
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -19,6 +20,7 @@ ROOM = {"runner": 1, "learner": 1}
 def main(folder):
     if os.fork():
         os._exit(0)  # The cluster is nobody's child, for each test looks at what children it has left.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # In order, then, too.
     from ray.cluster_utils import Cluster
 
     head = {"num_cpus": 8, "resources": ROOM, "temp_dir": folder, "include_dashboard": False}
