@@ -40,13 +40,13 @@ def measure(cell: Cell, ready: Callable[[], None]) -> dict[str, Any]:
         case "bare", "sampling":
             acting = bare.Sampling(config, describe)
             ready()
-            bare.sampling(acting, sampled)
+            bare.repeat(acting.fragment, sampled)
             acting.close()
             return {"sampling": sampled.result()}
         case "bare", _:
             training = Learning(config, describe)
             ready()
-            bare.learning(training, learned)
+            bare.repeat(training.round, learned)
             return {"learning": learned.result()}
         case _, "sampling":
             ready()
