@@ -16,12 +16,9 @@ from reports import words
 from reports.claims import Judged
 from reports.convergence.view import Trained
 from reports.dataset import Dataset
-from reports.pairs import PEER, REFERENCE, RELAXED
 from reports.scaling.view import Scaled
 from reports.staleness.view import Balanced
-from reports.tables import with_interval
-from suites.statistics.crossings import KINDS
-from suites.statistics.summary import AGAIN
+from reports.view import View
 
 BEGIN = "<!-- results: made by `nox -s readme` from results/reference; not by hand -->"
 END = "<!-- end of results -->"
@@ -30,8 +27,6 @@ KEPT = ("index.html", "claims.json")
 """Of a report, in `docs/report`."""
 SHOWN = 80
 """Characters of a line that is out of date."""
-
-Line = tuple[str, ...]
 
 
 def block(data: Dataset, judged: Sequence[Judged], report: str) -> str:
@@ -42,59 +37,16 @@ def block(data: Dataset, judged: Sequence[Judged], report: str) -> str:
     report
         where `docs/report` is, seen from the README.
     """
-    return words.render(
-        "readme.md.j2",
-        begin=BEGIN,
-        end=END,
-        report=report,
-        picture=PICTURE,
-        data=data,
-        ratios=ratios(data),
-        gains=relaxed(data),
-        nodes=on_nodes(data),
-        claims=[claim(one) for one in judged],
-    )
+    told = {one.id: "; ".join(f"{measured} ({reading})" for reading, measured in one.told) for one in judged}
+    claims = [(one.says, one.claimed, one.verdict, told[one.id] or f"it would take {one.needs}") for one in judged]
+    suites = {suite.suite: lines(data, suite) for suite in (Trained, Balanced, Scaled)}
+    place = {"begin": BEGIN, "end": END, "report": report, "picture": PICTURE}
+    return words.render("readme.md.j2", data=data, lines=suites, claims=claims, **place)
 
 
-def ratios(data: Dataset) -> list[Line]:
-    """Of times to either threshold, TianJi against every peer: strict, and relaxed where that was measured."""
-    return [
-        (view.name, discipline if view.description["algo"] == "ppo" else "-", name, *told, counts)
-        for view in Trained.all(data)
-        for ours, discipline in ((REFERENCE, "strict"), (RELAXED, "relaxed"))
-        for peer in (*(label for label in view.peers if label != ours), f"{ours}{AGAIN}")
-        if (counts := view.blocks((ours, peer)))
-        for name in ["itself (noise floor)" if peer.endswith(AGAIN) else view.title(peer)]
-        for told in [[view.fast(ours, peer, kind).words for kind in KINDS]]
-    ]
-
-
-def relaxed(data: Dataset) -> list[Line]:
-    """Relaxed TianJi against strict, a line a workload of the staleness suite."""
-    columns = ["Ratio of steps/s", "Ratio of steps, evaluated", "Ratio of steps, training", "Times as fast, evaluated", "n"]
-    return [
-        (view.name, *map(str, view.frame("balance").set_index("System").loc[view.title(RELAXED), columns]))
-        for view in Balanced.all(data)
-        if RELAXED in view.shown
-    ]
-
-
-def on_nodes(data: Dataset) -> list[Line]:
-    """TianJi on the largest number of nodes of each experiment."""
-    lines: list[Line] = []
-    for view in Scaled.all(data):
-        most = view.most
-        over = view.over("unique_consumption_ratio", PEER, most)
-        told = (view.speedup(REFERENCE, most), view.share(REFERENCE, most), over)
-        if most > 1 and any(told):
-            lines.append((view.words.say("title"), str(most), *(with_interval(row, "x") for row in told)))
-    return lines
-
-
-def claim(one: Judged) -> Line:
-    """A line of the ledger."""
-    measured = "; ".join(f"{measured} ({reading})" for reading, measured in one.told)
-    return one.says, one.claimed, one.verdict, measured or f"it would take {one.needs}"
+def lines(data: Dataset, suite: type[View]) -> list[list[str]]:
+    """The lines of a table that a suite's template has for a README, of all its views."""
+    return [line.split(" | ") for view in suite.all(data) for line in view.words.lines("readme")]
 
 
 def replaced(readme: str, new: str) -> str:

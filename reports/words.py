@@ -20,7 +20,7 @@ from suites.statistics.summary import AGAIN
 
 TEXT = jinja2.Environment(
     loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
-    autoescape=jinja2.select_autoescape(["html.j2"]),
+    autoescape=jinja2.select_autoescape(["html.j2", "xml.j2"]),
     undefined=jinja2.StrictUndefined,
     trim_blocks=True,
     lstrip_blocks=True,

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import statistics
-import xml.etree.ElementTree as ET
 from typing import Any
 
 from msgspec import Struct
 
-from reports import words
+from reports.words import Words, render
 from suites.records import machine
 from suites.statistics import gate
 from suites.statistics.comparison import Comparison
@@ -62,15 +61,7 @@ class Outcome(Struct, frozen=True, kw_only=True):
     @property
     def headline(self) -> str:
         """In one sentence."""
-        worse = [line.metric for line in self.lines if line.verdict == "worse"]
-        undecided = [line.metric for line in self.lines if line.verdict == "inconclusive"]
-        if self.failed:
-            return f"worse: {len(self.failed)} runs failed that did not fail before"
-        if worse:
-            return f"worse: {', '.join(worse)}"
-        if undecided:
-            return f"inconclusive after {self.rounds} rounds: {', '.join(undecided)}"
-        return f"nothing is worse by {self.size:.0%} ({self.rounds} rounds)"
+        return Words("regression.j2", self).say("headline")
 
 
 def of(comparison: Comparison) -> Outcome:
@@ -145,47 +136,16 @@ def cells(line: Line) -> tuple[str, ...]:
 
 def explained(outcome: Outcome) -> str:
     """What a verdict means here."""
-    measured_on = machine.name(outcome.environments["head"])
-    took = f", {outcome.seconds:.0f} s" if outcome.seconds else ""
-    return (
-        f"Worse: by {outcome.size:.0%} or more, and shown, at a chance of {outcome.error:.0%} of calling anything worse where "
-        "nothing is. "
-        f"{outcome.rounds} rounds, both revisions in turns on {measured_on}{took}."
-    )
+    return Words("regression.j2", outcome).say("explained", machine.name(outcome.environments["head"]))
 
 
 def markdown(outcome: Outcome) -> str:
     """A summary for a pull request."""
     worst_first = sorted(outcome.lines, key=lambda line: line.verdict != "worse")
-    told = {"heads": HEADS, "cells": map(cells, worst_first), "explained": explained(outcome)}
-    return words.render("regression.md.j2", v=outcome, **told).rstrip() + "\n"
+    told = {"heads": HEADS, "cells": map(cells, worst_first), "explanation": explained(outcome)}
+    return render("regression.md.j2", v=outcome, **told).strip() + "\n"
 
 
 def junit(outcome: Outcome) -> str:
     """A test suite with a case for each metric: what is worse has failed, what is inconclusive was skipped."""
-    bad = sum(line.verdict == "worse" for line in outcome.lines) + len(outcome.failed)
-    skipped = sum(line.verdict == "inconclusive" for line in outcome.lines) + len(outcome.left_out)
-    suite = ET.Element(
-        "testsuite",
-        name="regression",
-        tests=str(len(outcome.lines) + len(outcome.failed) + len(outcome.left_out)),
-        failures=str(bad),
-        errors="0",
-        skipped=str(skipped),
-        time=f"{outcome.seconds:.3f}",
-    )
-    for line in outcome.lines:
-        case = ET.SubElement(suite, "testcase", classname="regression", name=line.metric)
-        text = f"head / base {line.ratio:.3f} [{line.ci_low:.3f} {line.ci_high:.3f}], n = {line.n}, p = {line.p:.2g}"
-        if line.verdict == "worse":
-            ET.SubElement(case, "failure", message=f"worse: {text}")
-        elif line.verdict == "inconclusive":
-            ET.SubElement(case, "skipped", message=f"inconclusive: {text}")
-        else:
-            ET.SubElement(case, "system-out").text = f"{WORDS[line.verdict]}: {text}"
-    for text in outcome.failed:
-        ET.SubElement(ET.SubElement(suite, "testcase", classname="regression", name=text), "failure", message="the run failed")
-    for name, reason in outcome.left_out.items():
-        ET.SubElement(ET.SubElement(suite, "testcase", classname="regression", name=name), "skipped", message=reason)
-    ET.indent(suite)
-    return '<?xml version="1.0" encoding="utf-8"?>\n' + ET.tostring(suite, encoding="unicode") + "\n"
+    return render("junit.xml.j2", v=outcome, words=WORDS)

@@ -19,8 +19,6 @@ from suites.scaling.ratios import HEADLINE, SELF, copies_of
 from suites.statistics.crossings import KINDS
 from suites.statistics.usl import Coefficients
 
-REGIMES = {"cpu-bound": "CPU-bound", "latency-bound": "latency-bound", "link-bound": "link-bound"}
-
 LAW = ("single", "sigma", "kappa")
 """Coefficients of the law of scalability."""
 
@@ -73,12 +71,6 @@ class Scaled(View):
         """What binds: budgets of nodes and rates of links."""
         found: dict[str, Any] = self.usable[0].manifest.configuration.get("regime", {})
         return found
-
-    @property
-    def regime_title(self) -> str:
-        """Of the regime."""
-        name = str(self.regime.get("id", ""))
-        return REGIMES.get(name, name)
 
     @property
     def environments(self) -> dict[int, int]:

@@ -85,7 +85,7 @@ def test_ratios_of_both_stand_beside_each_other(data):
     found = standings(data)
     assert found.workloads == [ours.name, other.name]
     assert "faster on 2 of 2 cases" in found.sentences[0]
-    assert [line[0] for line in readme.ratios(data)] == [ours.name, other.name]
+    assert [line[0] for line in readme.lines(data, Trained)] == [ours.name, other.name]
 
 
 def test_a_page_and_a_paper_name_the_machine_where_there_are_several(data, source, tmp_path):

@@ -12,6 +12,8 @@ from commands import refusal
 from programs.cli import run
 from reports import dataset, readme
 from reports.__main__ import main
+from reports.convergence.view import Trained
+from reports.staleness.view import Balanced
 
 ROOT = Path(__file__).parents[2]
 RECORDED = unpacked("docs/results/smoke.parquet")
@@ -121,7 +123,7 @@ def test_relaxed_stands_beside_strict_where_it_was_measured(tmp_path):
             manifest |= {"system": "tianji-relaxed", "system_title": "TianJi, relaxed", "position": 9}
             (as_relaxed / "bundle.json").write_text(json.dumps(manifest))
     data = dataset.load([tmp_path])
-    rows = {row[1:3]: row[3:] for row in readme.ratios(data)}
+    rows = {tuple(row[1:3]): row[3:] for row in readme.lines(data, Trained)}
     assert set(rows) == {
         ("strict", "TianJi, relaxed"),
         ("strict", "synchronous (same code)"),
@@ -138,7 +140,7 @@ def test_relaxed_stands_beside_strict_where_it_was_measured(tmp_path):
 
 def test_what_relaxing_buys_is_told_of_every_workload_of_its_suite():
     data = dataset.load([ROOT / "results" / "reference" / "staleness"])
-    told = readme.relaxed(data)
+    told = readme.lines(data, Balanced)
     assert [line[0] for line in told] == ["cartpole-ppo-waiting", "cartpole-ppo-zoo"]
     readme_text = (ROOT / "README.md").read_text()
     for line in told:
