@@ -1,6 +1,6 @@
 """The contract: what the runner asks of a system under test, and how a system is found by name.
 
-A system runs in a host process of its own (`python -m baselines.host`), started by the interpreter that it names, in a
+A system runs in a host process of its own (`python -m baselines.run`), started by the interpreter that it names, in a
 process group and on the cores that the runner chose. It trains on one workload within a budget and tells a `Recorder`
 what happens, as it happens. To add a system: subclass `System`, and name it in the entry-point group
 `tianji_bench.systems` of your own package.

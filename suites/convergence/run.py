@@ -64,7 +64,7 @@ class Convergence(Suite):
         configuration = {"workload": plan.workloads[cell.workload], "system": under_test.settings(task)}
         return Work(
             task=task,
-            command=[*under_test.interpreter(), "-m", "baselines.host"],
+            command=[*under_test.interpreter(), "-m", "baselines.run"],
             limit_s=workload.budget_seconds,
             judged=workload,
             stop_at_goal=stop_at_goal,

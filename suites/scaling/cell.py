@@ -104,7 +104,7 @@ class Driver:
         (directory / TASK).write_bytes(msgspec.json.encode(task))
         self.started, told = os.pipe()
         """Readable when the first environment step has been made."""
-        command = [*systems.get(task.system).interpreter(), "-m", "baselines.host", str(directory), str(os.getpid()), str(told)]
+        command = [*systems.get(task.system).interpreter(), "-m", "baselines.run", str(directory), str(os.getpid()), str(told)]
         try:
             self.process = place.popen(command, stdin=subprocess.DEVNULL, pass_fds=(told,))
         finally:

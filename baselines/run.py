@@ -1,4 +1,4 @@
-"""The process in which one run of one system takes place: `python -m baselines.host DIRECTORY PARENT [STARTED]`.
+"""The process in which one run of one system takes place: `python -m baselines.run DIRECTORY PARENT [STARTED]`.
 
 The runner's keeper starts it with a `task.json` in the directory. It keeps to the cores that the task names, dies with
 its parent, and leaves `events.jsonl` and `snapshots/`. Exit status 0: the run was measured; 1: it failed, and the last
