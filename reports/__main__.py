@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -43,40 +44,38 @@ def parser() -> OneLineParser:
     one.add_argument("--report", type=Path, required=True, metavar="DIR", help="beside it or below")
     one.add_argument("--check", action="store_true", help="change nothing; exit status 1 where something is out of date")
     one = add(compare, "is the head worse than the base? exit status 1 if so", bundles=False)
-    one.add_argument(
-        "base", type=Path, metavar="BASE", help="a folder of bundles; or, alone, what `tianji-bench against` wrote"
-    )
+    one.add_argument("base", type=Path, metavar="BASE", help="a folder of bundles; alone: what `tianji-bench against` wrote")
     one.add_argument("head", type=Path, nargs="?", metavar="HEAD", help="another folder of bundles, of the same blocks")
     one.add_argument("--size", type=float, metavar="S", help="what matters, of bundles: a share (0.05)")
-    one.add_argument(
-        "--looks",
-        type=int,
-        metavar="K",
-        help="how often these are compared while they become more (1): it shares out the error",
-    )
+    one.add_argument("--looks", type=int, metavar="K", help="how often they are compared as they become more (1)")
     for kind in ("json", "junit", "markdown"):
         one.add_argument(f"--{kind}", type=Path, metavar="FILE", help="where that goes")
     return top
 
 
+@contextmanager
+def in_one_line(option: str, place: Path) -> Iterator[None]:
+    """What the file system refuses meanwhile, as a complaint about an option."""
+    try:
+        yield
+    except OSError as error:
+        raise ConfigError(f"{option} {place}: {error.strerror}") from None
+
+
 def may_be_written(out: Path, mark: str, what: str) -> None:
     """Refuse a folder that holds something else, or has no place, before any work is done for it."""
-    try:
+    with in_one_line("--out", out):
         if out.exists() and (not out.is_dir() or (any(out.iterdir()) and not (out / mark).exists())):
             raise ConfigError(f"--out {out}: exists and is not {what}; name a new folder")
         there = next(place for place in (out, *out.absolute().parents) if place.exists())
         if not os.access(there, os.W_OK | os.X_OK):
             raise ConfigError(f"--out {out}: {there} may not be written")
-    except OSError as error:
-        raise ConfigError(f"--out {out}: {error.strerror}") from None
 
 
 def made(out: Path) -> None:
-    """Make the folder, or say why not."""
-    try:
+    """Make the folder."""
+    with in_one_line("--out", out):
         out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ConfigError(f"--out {out}: {error.strerror}") from None
 
 
 def loaded(folders: list[Path]) -> Dataset:
@@ -119,11 +118,10 @@ def paper(options: Namespace) -> int:
 
 def readme(options: Namespace) -> int:
     """Write a README's results and the report beside it, or say whether they are out of date."""
-    try:
+    with in_one_line("--readme", options.readme):
         text = options.readme.read_text(encoding="utf-8")
+    try:
         place = options.report.resolve().relative_to(options.readme.resolve().parent).as_posix()
-    except OSError as error:
-        raise ConfigError(f"--readme {options.readme}: {error.strerror}") from None
     except ValueError:
         raise ConfigError(f"--report {options.report}: is not below the README's folder") from None
     from reports import paper as plates
@@ -157,14 +155,12 @@ def readme(options: Namespace) -> int:
 
 def compare(options: Namespace) -> int:
     """Say whether the head is worse; exit status 1 if so."""
-    import msgspec
-
     from reports import terminal
     from reports.regression import outcome, recorded
     from suites.statistics import comparison
     from suites.statistics.gate import Rule
 
-    for kind in ("json", "junit", "markdown"):
+    for kind in outcome.FORMS:
         file: Path | None = getattr(options, kind)
         if file is not None and (file.exists() or not file.parent.is_dir()):
             raise ConfigError(f"--{kind} {file}: {'exists; name a new file' if file.exists() else 'its folder does not exist'}")
@@ -181,12 +177,9 @@ def compare(options: Namespace) -> int:
         came = outcome.of(found)
     except (BundleError, ValueError) as error:
         raise ConfigError(str(error)) from error
-    if options.json is not None:
-        options.json.write_bytes(msgspec.json.format(msgspec.json.encode(came), indent=1) + b"\n")
-    if options.junit is not None:
-        options.junit.write_text(outcome.junit(came), encoding="utf-8")
-    if options.markdown is not None:
-        options.markdown.write_text(outcome.markdown(came), encoding="utf-8")
+    for kind, form in outcome.FORMS.items():
+        if (file := getattr(options, kind)) is not None:
+            file.write_text(form(came), encoding="utf-8")
     terminal.tell(came)
     return FAILED if came.verdict == "worse" else DONE
 

@@ -23,7 +23,7 @@ from msgspec import Struct, field
 
 from reports.dataset import Dataset
 from reports.table import Row
-from reports.tables import number, with_interval
+from reports.words import Words
 
 LEDGER = Path(__file__).parent / "claims.toml"
 SCHEMA = "tianji-bench/claims/1"
@@ -136,7 +136,7 @@ def _judge(data: Dataset, claim: Claim) -> Judged:
         id=claim.id,
         source=claim.source,
         says=claim.says,
-        claimed=_claimed(claim),
+        claimed=Words("claims.j2", claim).say("claimed"),
         verdict=_decided(found[0]) if found else "not measured here",
         # A second system that nobody ran is not worth a line; a reading that is missing is.
         evidence=tuple(one for one in evidence if one.system == claim.systems[0] or one.verdict != "not measured here"),
@@ -151,42 +151,32 @@ def _decided(evidence: Sequence[Evidence]) -> ClaimVerdict:
     return max((one.verdict for one in own or known or evidence), key=[*MARKS].index)
 
 
-def _claimed(claim: Claim) -> str:
-    if claim.published is not None:
-        return f"{number(claim.published)}x"
-    return "no figure" if claim.reads_as is None else f"no figure; read as {number(claim.reads_as)} ({claim.why})"
-
-
 def _evidence(data: Dataset, claim: Claim, reading: Reading, system: str) -> list[Evidence]:
     """A line a machine; one that says that there is nothing, where it was measured on none."""
     wanted = {"options": None, **reading.row, "system": system}
     found = [data.table.one(machine=machine, **wanted) for machine in data.table.where(**wanted).known("machine")]
+    # A row without a value says something where runs did not get there.
+    known = [row for row in found if row is not None and (row["value"] is not None or row["censored"])]
     none = Evidence(reading=reading.title, system=system, verdict="not measured here")
-    return [_of_row(data, claim, reading, row) for row in found if row is not None] or [none]
+    return [_of_row(data, claim, reading, row) for row in known] or [none]
 
 
 def _of_row(data: Dataset, claim: Claim, reading: Reading, row: Row) -> Evidence:
-    said: dict[str, Any] = {"reading": reading.title, "system": row["system"]}
-    censored, low, high = row["censored"], row["ci_low"], row["ci_high"]
-    if row["value"] is None:
-        measured = f"{censored} of {row['n'] + censored} pairs did not get there" if censored else "-"
-        return Evidence(verdict="inconclusive" if censored else "not measured here", measured=measured, **said)
     where = f"{row['nodes']} emulated nodes on " if row["testbed"] == "netns" and (row["nodes"] or 1) > 1 else ""
     kind, cores = claim.hardware, data.environments[row["machine"]]["cpu_usable"]
     own = kind is not None and cores >= kind.cores and (not kind.testbeds or row["testbed"] in kind.testbeds)
-    unit = "x" if claim.published is not None else ""
-    short = f"; all of it below {number(claim.value)}{unit}" if high is not None and claim.value and high < claim.value else ""
-    more = f"; {censored} pairs left out, in which one or both did not get there" if censored else ""
+    share = claim.published is None
     return Evidence(
-        verdict=verdict(low, high, claim.value, share=claim.published is None, own_hardware=own),
+        reading=reading.title,
+        system=row["system"],
+        verdict=verdict(row["ci_low"], row["ci_high"], claim.value, share=share, own_hardware=own),
         value=row["value"],
-        ci_low=low,
-        ci_high=high,
+        ci_low=row["ci_low"],
+        ci_high=row["ci_high"],
         n=row["n"],
-        measured=f"{with_interval(row, unit)}, n = {row['n']}{short}{more}",
+        measured=Words("claims.j2", claim).say("measured", row),
         machine=f"{where}{row['machine']}",
         own_hardware=own,
-        **said,
     )
 
 

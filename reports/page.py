@@ -16,8 +16,7 @@ from reports.convergence.standings import standings
 from reports.convergence.view import Trained
 from reports.dataset import Dataset
 from reports.scaling.deviations import ALL
-from reports.view import View, title_of
-from suites.records.bundle import Bundle
+from reports.view import View
 from suites.statistics.intervals import MINIMUM_FOR_INTERVAL
 
 
@@ -31,9 +30,9 @@ def write(data: Dataset, tables: Mapping[str, pd.DataFrame], judged: Sequence[Ju
         comparisons=[line for view in Trained.all(data) for line in view.words.lines("headlines")],
         headlines=sections.headlines(data),
         claims=judged,
-        systems=sorted({title_of(b) for b in data.bundles if not b.manifest.replica}),
+        systems=sorted({b.manifest.system_title for b in data.bundles if not b.manifest.replica}),
         few=_few_blocks(data),
-        failures=[{"title": _run_title(b), "error": error} for b, error in (*failed, *data.unusable)],
+        failures=[*failed, *data.unusable],
         sections=[_section(view, tables, out) for view in sections.views(data)],
         suites={b.manifest.suite for b in data.bundles},
         environments=_environments(data),
@@ -42,12 +41,6 @@ def write(data: Dataset, tables: Mapping[str, pd.DataFrame], judged: Sequence[Ju
     path = out / "index.html"
     path.write_text(text, encoding="utf-8")
     return path
-
-
-def _run_title(b: Bundle) -> str:
-    m = b.manifest
-    where = "" if m.scaling is None else f" on {m.nodes} node{'s' * (m.nodes > 1)}, {m.scaling} scaling"
-    return f"{m.workload}{where}, block {m.block}: {m.system_title}"
 
 
 def _few_blocks(data: Dataset) -> list[str]:
@@ -99,38 +92,25 @@ def _inline(svg: str, prefix: str, alt: str) -> str:
     return svg.replace("url(#", f"url(#{prefix}-")
 
 
-LOAD, REVISIONS = "load_1min_at_start", ("git_commit", "git_dirty")
-VARYING = (LOAD, "noise_floor", "date")
-"""What of an environment differs between runs of one machine, beside the revision."""
+REVISION = ("git_commit", "git_dirty")
+RANGES = ("load_1min_at_start", "noise_floor", "date")
+"""What of an environment differs between runs of one machine, beside the revision: told as a range."""
 
 
-def _environments(data: Dataset) -> list[list[tuple[str, str]]]:
-    """Each machine with its software once; what differs between its runs, revision and load, as all of them and as a range."""
-    found: dict[str, list[dict[str, Any]]] = {}
+def _environments(data: Dataset) -> list[dict[str, Any]]:
+    """Each machine with its software once, and what differs between its runs."""
+    found: dict[str, tuple[dict[str, Any], list[dict[str, Any]]]] = {}
     for environment in (b.manifest.environment for b in data.bundles):
-        found.setdefault(repr(_stable(environment)), []).append(environment)
-    described = []
-    for alike in found.values():
-        commits = dict.fromkeys(
-            f"{one['git_commit']}{' with changes' * bool(one['git_dirty'])}" for one in alike if one.get("git_commit")
-        )
-        more = {"runs": len(alike), "git_commit": ", ".join(commits) or None}
-        for key in VARYING:
-            # Earlier revisions did not record all of these.
-            if values := [one[key] for one in alike if one.get(key) is not None]:
-                more[key] = f"{min(values)} to {max(values)}"
-        described.append([_described(key, value) for key, value in (_stable(alike[0]) | more).items()])
-    return described
+        stable = {key: value for key, value in environment.items() if key not in (*RANGES, *REVISION)}
+        found.setdefault(repr(stable), (stable, []))[1].append(environment)
+    return [stable | {"runs": len(alike)} | _differing(alike) for stable, alike in found.values()]
 
 
-def _stable(environment: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in environment.items() if key not in (*VARYING, *REVISIONS)}
-
-
-def _described(key: str, value: Any) -> tuple[str, str]:
-    """A line of an environment as a reader should see it."""
-    if key == "packages":
-        value = ", ".join(f"{name} {version}" for name, version in value.items())
-    elif key == "memory_bytes":
-        key, value = "memory", f"{value / 2**30:.1f} GiB"
-    return key.replace("_", " "), "none" if value is None else str(value)
+def _differing(alike: Sequence[dict[str, Any]]) -> dict[str, str | None]:
+    """All revisions, and ranges of the rest."""
+    commits = dict.fromkeys(
+        f"{one['git_commit']}{' with changes' * bool(one['git_dirty'])}" for one in alike if one.get("git_commit")
+    )
+    known = {key: [one[key] for one in alike if one.get(key) is not None] for key in RANGES}
+    ranges = {key: f"{min(values)} to {max(values)}" for key, values in known.items() if values}
+    return {"git_commit": ", ".join(commits) or None, **ranges}

@@ -18,6 +18,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from reports.dataset import Dataset
+from reports.tables import how_many
 from reports.view import View
 
 T = TypeVar("T")
@@ -85,7 +86,7 @@ class Drawing(NamedTuple):
 
     figure: Figure
     marks: pd.DataFrame
-    """Exactly what is in it, a row a mark."""
+    """Exactly what is in it, a row a mark; of a figure that is on pages alone nothing is kept."""
     n: str
     """Of how many runs or blocks its marks are: `5`, or `4 to 5`."""
 
@@ -104,13 +105,7 @@ class Plot(NamedTuple):
     """The view's table beside it in a paper, where that is not what is drawn."""
 
 
-def how_many(counts: Iterable[int]) -> str:
-    """`5`, or `4 to 5`."""
-    found = {int(n) for n in counts} or {0}
-    return " to ".join(str(n) for n in sorted({min(found), max(found)}))
-
-
-def drawing(figure: Figure, marks: Iterable[Mapping[str, Any]] | pd.DataFrame, n: str | None = None) -> Drawing:
+def drawing(figure: Figure, marks: Iterable[Mapping[str, Any]] | pd.DataFrame = (), n: str | None = None) -> Drawing:
     """What was drawn; `n` is what its marks say, where nothing else is known."""
     frame = marks if isinstance(marks, pd.DataFrame) else pd.DataFrame(list(marks))
     return Drawing(figure, frame, how_many(frame.get("n", pd.Series(dtype=float)).dropna()) if n is None else n)

@@ -44,6 +44,12 @@ def counted(count: int, noun: str) -> str:
     return f"{count} {noun}{'s' * (count != 1)}"
 
 
+def how_many(counts: Iterable[int]) -> str:
+    """`5`, or `4 to 5`."""
+    found = {int(n) for n in counts} or {0}
+    return " to ".join(str(n) for n in sorted({min(found), max(found)}))
+
+
 def size_text(size_bytes: int) -> str:
     """`64 KiB`."""
     for unit, name in ((1 << 20, "MiB"), (1 << 10, "KiB")):
@@ -90,23 +96,13 @@ def markdown(frame: pd.DataFrame) -> str:
     return pipe_table(frame.columns, frame.itertuples(index=False)) + "\n"
 
 
-_LATEX = {
-    "≥": r"$\geq$",
-    "<": r"$<$",
-    ">": r"$>$",
-    "%": r"\%",
-    "&": r"\&",
-    "_": r"\_",
-    "#": r"\#",
-    "$": r"\$",
-    "{": r"\{",
-    "}": r"\}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "\\": r"\textbackslash{}",
-}
+_LATEX = str.maketrans(
+    {character: rf"\{character}" for character in "%&_#${}"}
+    | {"≥": r"$\geq$", "<": r"$<$", ">": r"$>$"}
+    | {"~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\\": r"\textbackslash{}"}
+)
 
 
 def escape(value: Any) -> str:
     """Text as LaTeX would have it."""
-    return "".join(_LATEX.get(c, c) for c in str(value))
+    return str(value).translate(_LATEX)

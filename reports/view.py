@@ -36,6 +36,7 @@ class View:
 
     def __init__(self, data: Dataset, key: Key, **scope: Any) -> None:
         self.data, self.key, self.workload = data, key, key.workload
+        self.stem = f"{self.prefix}{key.workload}"
         self.bundles: Sequence[Bundle] = data.groups[key]
         self._scope = key._asdict() | scope
         self.table = data.table.where(**self._scope | {"options": key.options or None})
@@ -48,8 +49,7 @@ class View:
     @property
     def description(self) -> dict[str, Any]:
         """The complete workload."""
-        found: dict[str, Any] = self.bundles[-1].manifest.configuration["workload"]
-        return found
+        return dict(self.bundles[-1].manifest.configuration["workload"])
 
     @cached_property
     def apart(self) -> str:
@@ -72,12 +72,7 @@ class View:
     def slug(self) -> str:
         """What the names of its figures and tables begin with."""
         apart = re.sub(r"[^a-z0-9]+", "-", self.apart.lower()).strip("-")
-        return "-".join(filter(None, (f"{self.prefix}{self._kind}", apart)))
-
-    @property
-    def _kind(self) -> str:
-        """What its slug has of the workload."""
-        return self.workload
+        return "-".join(filter(None, (self.stem, apart)))
 
     @classmethod
     def in_order(cls, labels: Iterable[str]) -> list[str]:
@@ -97,7 +92,7 @@ class View:
     @cached_property
     def titles(self) -> dict[str, str]:
         """By label, what a system is called."""
-        return {label_of(b): title_of(b) for b in self.bundles}
+        return {label_of(b): b.manifest.system_title + ", second run" * b.manifest.replica for b in self.bundles}
 
     def title(self, label: str) -> str:
         """As a reader should see a system."""
@@ -154,8 +149,3 @@ class View:
         """Of each system, in what it deviates from the matched configuration."""
         found = {label_of(b): b.manifest.deviations for b in self.bundles if not b.manifest.replica}
         return [{"system": self.title(label), "lines": found[label]} for label in self.in_order(found)]
-
-
-def title_of(b: Bundle) -> str:
-    """What a run's system is called."""
-    return f"{b.manifest.system_title}, second run" if b.manifest.replica else b.manifest.system_title

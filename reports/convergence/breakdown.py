@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any
 
 import pandas as pd
 
@@ -25,46 +24,19 @@ CAUSES = {
 """What a process can be doing, in the order of drawing: what to call it, and its colour."""
 
 
-class Share(NamedTuple):
-    """Of the measured seconds of a process, mean over runs."""
-
-    state: str
-    cause: str
-    title: str
-    shade: str
-    left: float
-    """Percent of what is drawn before it."""
-    percent: float
+COLUMNS = ["system", "process", "state", "cause", "percent", "n"]
 
 
-class Breakdown(NamedTuple):
-    """Of one process."""
-
-    label: str
-    """Of its system."""
-    process: str
-    shares: Sequence[Share]
-    runs: int
-
-
-def processes(view: Trained) -> list[Breakdown]:
-    """Every process of every system, in the order of reading."""
+def shares(view: Trained) -> pd.DataFrame:
+    """What each process was doing, in percent of its measured seconds, mean over runs; processes in the order of reading."""
     frame = view.points("time-shares")
-    return [
-        _of_process(label, str(process), own)
-        for label in view.shown
-        for process, own in frame[frame["system"] == label].groupby("process", sort=True)
-    ]
-
-
-def _of_process(label: str, process: str, own: pd.DataFrame) -> Breakdown:
-    runs = own[["block", "measured_s"]].drop_duplicates()
-    shares: list[Share] = []
-    left = 0.0
-    for (state, cause), (title, shade) in CAUSES.items():
-        part = own[(own["state"] == state) & (own["cause"] == cause)]
-        percent = 100 * float(part["seconds"].sum() / runs["measured_s"].sum())
-        if percent > 0:
-            shares.append(Share(state, cause, title, shade, left, percent))
-            left += percent
-    return Breakdown(label, process, shares, len(runs))
+    found: list[tuple[Any, ...]] = []
+    for label in view.shown:
+        for process, own in frame[frame["system"] == label].groupby("process", sort=True):
+            runs = own[["block", "measured_s"]].drop_duplicates()
+            for state, cause in CAUSES:
+                seconds = own["seconds"][(own["state"] == state) & (own["cause"] == cause)].sum()
+                if seconds > 0:
+                    percent = 100 * float(seconds / runs["measured_s"].sum())
+                    found.append((label, process, state, cause, percent, len(runs)))
+    return pd.DataFrame(found, columns=COLUMNS)

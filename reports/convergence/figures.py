@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -14,13 +14,13 @@ from matplotlib.patches import Patch
 
 from reports import bounds
 from reports.convergence import breakdown
-from reports.convergence.breakdown import Breakdown, Share
 from reports.convergence.view import Trained
 from reports.dataset import Dataset
 from reports.looks import DASHED, INK, look
 from reports.marks import Mark, level, plain_log
-from reports.pairs import REFERENCE, first_runs
-from reports.styles import Drawing, Plot, Style, drawing, how_many
+from reports.pairs import REFERENCE
+from reports.styles import Drawing, Plot, Style, drawing
+from reports.tables import how_many
 from suites.statistics.crossings import KINDS
 from suites.statistics.summary import AGAIN
 
@@ -51,20 +51,18 @@ def curves(view: Trained, style: Style) -> Drawing | None:
     for axis, (kind, _) in list(zip(axes, panels, strict=True))[:: len(AGAINST)]:
         axis.set_ylabel(style.pick("return", "evaluated return"))
         if style.name == "page":
-            _threshold_text(axis, view.description["thresholds"][kind])
+            threshold = view.description["thresholds"][kind]
+            place: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "xytext": (0, 3), "textcoords": "offset points"}
+            axis.annotate(f"threshold {threshold:g}", (0.01, threshold), fontsize=8, **place)
     axes[0].set_ylim(bottom=lowest(view))
     marks = pd.concat(parts, ignore_index=True)
     counts = marks[["system", "session", "block"]].drop_duplicates()["system"].value_counts()
-    named = style.pick(labels, [label for label in labels if label in counts])
-    handles = names(view, named)
+    named = style.pick(view.shown, [label for label in labels if label in counts])
+    handles = [Line2D([], [], color=look(label).colour, linestyle=look(label).line, label=view.title(label)) for label in named]
+    if set(labels) > set(view.shown):
+        handles.append(Line2D([], [], color=look("sync").colour, linestyle=":", linewidth=0.8, label="same system again"))
     figure.legend(handles=handles, loc="outside upper center", ncols=style.pick(len(handles), style.legend_columns))
     return drawing(figure, marks, how_many(counts))
-
-
-def _threshold_text(axis: Axes, threshold: float) -> None:
-    """Say beside its line what the threshold is."""
-    place: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "xytext": (0, 3), "textcoords": "offset points"}
-    axis.annotate(f"threshold {threshold:g}", (0.01, threshold), fontsize=8, **place)
 
 
 def _returns(axis: Axes, view: Trained, kind: str, against: str, labels: Sequence[str]) -> pd.DataFrame:
@@ -106,15 +104,6 @@ def lowest(view: Trained) -> float:
         return 0.0
     low = float(returns.quantile(0.05))
     return min(0.0, low - 0.03 * (float(returns.max()) - low))
-
-
-def names(view: Trained, labels: Sequence[str]) -> list[Line2D]:
-    """What a legend of curves names: systems, and second runs all together."""
-    first = first_runs(labels)
-    lines = [Line2D([], [], color=look(label).colour, linestyle=look(label).line, label=view.title(label)) for label in first]
-    if len(first) < len(labels):
-        lines.append(Line2D([], [], color=look("sync").colour, linestyle=":", linewidth=0.8, label="same system again"))
-    return lines
 
 
 def times(view: Trained, style: Style) -> Drawing | None:
@@ -174,37 +163,31 @@ def shares(view: Trained, style: Style) -> Drawing | None:
     """Where the measured seconds of processes went, a bar each, mean over runs; waiting is hatched."""
     if view.points("crossings").empty:
         return None
-    processes = breakdown.processes(view)[: style.pick(None, PARTS_AT_MOST)]
+    marks = breakdown.shares(view)
+    processes = list(marks.groupby(["system", "process"], sort=False))[: style.pick(None, PARTS_AT_MOST)]
     count = max(1, len(processes))
     figure, (axis,) = style.axes((0.9 + 0.32 * count, 0.9 + 0.17 * count))
-    used: dict[str, Share] = {}
-    marks: list[Mark] = []
-    for height, found in enumerate(reversed(processes)):
-        for share in found.shares:
-            bar: dict[str, Any] = {"hatch": _hatch(share), "edgecolor": "white", "linewidth": 0}
-            axis.barh(height, share.percent, left=share.left, color=share.shade, height=0.7, **bar)
-            used[share.title] = share
-            mark = {"state": share.state, "cause": share.cause, "percent": share.percent, "n": found.runs}
-            marks.append({"system": found.label, "process": found.process, **mark})
-    axis.set_yticks(range(len(processes)), [_process_title(view, found) for found in reversed(processes)])
+    handles: dict[str, Patch] = {}
+    for height, (_, found) in enumerate(reversed(processes)):
+        left = 0.0
+        for state, cause, percent in zip(found["state"], found["cause"], found["percent"], strict=True):
+            title, shade = breakdown.CAUSES[state, cause]
+            bar: dict[str, Any] = {"hatch": "////" if state == "wait" else None, "edgecolor": "white"}
+            axis.barh(height, percent, left=left, color=shade, height=0.7, linewidth=0, **bar)
+            handles[title] = Patch(facecolor=shade, label=title, **bar)
+            left += percent
+    axis.set_yticks(range(len(processes)), [_process_title(view, *names) for names, _ in reversed(processes)])
     axis.set_xlim(0, 100)
     axis.set_xlabel("% of the measured seconds")
-    handles = [
-        Patch(facecolor=share.shade, hatch=_hatch(share), edgecolor="white", label=title) for title, share in used.items()
-    ]
     columns = style.pick(min(8, max(1, len(handles))), style.legend_columns)
-    figure.legend(handles=handles, loc="outside upper center", ncols=columns)
-    return drawing(figure, marks)
+    figure.legend(handles=list(handles.values()), loc="outside upper center", ncols=columns)
+    return drawing(figure, pd.concat([found for _, found in processes]) if processes else [])
 
 
-def _hatch(share: Share) -> str | None:
-    return "////" if share.state == "wait" else None
-
-
-def _process_title(view: Trained, found: Breakdown) -> str:
+def _process_title(view: Trained, label: Hashable, process: Hashable) -> str:
     """A system, a role and its number: where there is one group, it goes without saying."""
-    kind, _, place = found.process.partition(" ")
-    return f"{view.title(found.label)}: {kind} {place.partition('.')[2] or place.removeprefix('g0')}".rstrip()
+    kind, _, place = str(process).partition(" ")
+    return f"{view.title(str(label))}: {kind} {place.partition('.')[2] or place.removeprefix('g0')}".rstrip()
 
 
 def ratio_marks(data: Dataset) -> pd.DataFrame:

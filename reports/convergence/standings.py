@@ -9,7 +9,6 @@ from reports.convergence.view import Trained
 from reports.dataset import Dataset
 from reports.pairs import REFERENCE
 from reports.words import Words
-from suites.statistics.crossings import KINDS
 
 FASTER, SLOWER, BOUND, OPEN = STATES = ("faster", "slower", "bound", "open")
 
@@ -24,18 +23,14 @@ class Standing(NamedTuple):
     """One of `STATES`."""
 
     @property
-    def words(self) -> str:
-        """`8.81x [4.62, 16.8]`, or a bound."""
-        return self.told.words
+    def order(self) -> int:
+        """Of its state among `STATES`."""
+        return STATES.index(self.state)
 
-
-class Counted(NamedTuple):
-    """On how many workloads a pair has a state."""
-
-    state: str
-    number: int
-    values: list[float]
-    """The least and the greatest ratio that shows it, of those that are shown to be faster or slower."""
+    @property
+    def shown(self) -> bool:
+        """Whether either is shown to be faster."""
+        return self.state in (FASTER, SLOWER)
 
 
 class Line(NamedTuple):
@@ -45,15 +40,9 @@ class Line(NamedTuple):
     cells: list[list[Standing]]
     """By workload, none where they did not meet; in each the evaluated return first."""
 
-    @property
-    def counts(self) -> dict[str, list[Counted]]:
-        """By return, the states that there are."""
-        by_kind = {kind: [one for cell in self.cells for one in cell if one.kind == kind] for kind in KINDS}
-        return {kind: [*filter(None, (_counted(own, state) for state in STATES))] for kind, own in by_kind.items() if own}
-
-    def met(self, kind: str) -> int:
-        """On how many workloads there is anything to tell of a return."""
-        return sum(one.kind == kind for cell in self.cells for one in cell)
+    def of(self, kind: str) -> list[Standing]:
+        """On all workloads, of one return."""
+        return [one for cell in self.cells for one in cell if one.kind == kind]
 
 
 class Standings(NamedTuple):
@@ -97,9 +86,3 @@ def standings(data: Dataset) -> Standings:
 def _standings(view: Trained, peer: str) -> list[Standing]:
     told = {kind: view.fast(REFERENCE, peer, kind) for kind in view.met(REFERENCE, peer)}
     return [Standing(kind, one, state_of(one)) for kind, one in told.items()]
-
-
-def _counted(found: list[Standing], state: str) -> Counted | None:
-    own = [one for one in found if one.state == state]
-    shown = sorted(one.told.row["value"] for one in own if one.told.row is not None and state in (FASTER, SLOWER))
-    return Counted(state, len(own), shown) if own else None

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import statistics
+from collections.abc import Callable
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from reports.words import Words, render
@@ -14,13 +16,8 @@ from suites.statistics.comparison import Comparison
 from suites.statistics.gate import Judgement, Kind
 
 SCHEMA = "tianji-bench/regression/1"
-WORDS: dict[Kind, str] = {
-    "worse": "WORSE",
-    "better": "better",
-    "equivalent": "the same",
-    "not worse": "not worse",
-    "inconclusive": "inconclusive",
-}
+WORDS: dict[Kind, str] = {"worse": "WORSE", "equivalent": "the same"}
+"""What a verdict is called, where that is not its name."""
 
 
 class Line(Struct, frozen=True, kw_only=True):
@@ -124,7 +121,7 @@ def cells(line: Line) -> tuple[str, ...]:
     """A metric as text, under `HEADS`."""
     return (
         line.metric,
-        WORDS[line.verdict],
+        WORDS.get(line.verdict, line.verdict),
         f"{line.ratio:.3f}",
         f"{line.ci_low:.3f} to {line.ci_high:.3f}",
         f"{line.base:.4g}",
@@ -149,3 +146,12 @@ def markdown(outcome: Outcome) -> str:
 def junit(outcome: Outcome) -> str:
     """A test suite with a case for each metric: what is worse has failed, what is inconclusive was skipped."""
     return render("junit.xml.j2", v=outcome, words=WORDS)
+
+
+def json(outcome: Outcome) -> str:
+    """Everything, for programs."""
+    return msgspec.json.format(msgspec.json.encode(outcome), indent=1).decode() + "\n"
+
+
+FORMS: dict[str, Callable[[Outcome], str]] = {"json": json, "junit": junit, "markdown": markdown}
+"""Of files that a comparison goes into."""

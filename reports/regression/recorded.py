@@ -23,6 +23,16 @@ MEMORY_TOLERANCE = 0.01
 OWN = "system"
 """Of a bundle's configuration: a system's own options, which a revision may rename or add to."""
 
+TRANSFERS: tuple[tuple[str, str, Better], ...] = (
+    ("goodput_bytes_per_s", "bytes/s", "higher"),
+    ("latency_p50_s", "s", "lower"),
+)
+SCALING: tuple[tuple[str, str, Better], ...] = (
+    ("unique_consumption_samples_per_s", "samples/s", "higher"),
+    ("socket_bytes_per_payload_byte", "ratio", "lower"),
+)
+"""What is compared of runs of those suites: metric, unit and which way is better."""
+
 
 class Measure(NamedTuple):
     """One scalar of a run."""
@@ -47,7 +57,7 @@ def compare(base: Path, head: Path, rule: Rule) -> Comparison:
     suites.records.bundle.BundleError
         for damaged bundles; where machines or configurations differ, or seeds are not the same, or too few.
     """
-    sides = {"base": _load(base), "head": _load(head)}
+    sides = {"base": store.load([base]).bundles, "head": store.load([head]).bundles}
     _same_machine(base, head, sides["base"], sides["head"])
     seeds = {name: sorted({b.manifest.seed for b in found}) for name, found in sides.items()}
     if seeds["base"] != seeds["head"]:
@@ -129,10 +139,6 @@ def _paired(base: Side, head: Side) -> tuple[dict[str, Metric], dict[str, dict[i
     return metrics, values, left_out
 
 
-def _load(root: Path) -> list[Bundle]:
-    return store.load([root]).bundles
-
-
 def _same_machine(base: Path, head: Path, ours: list[Bundle], theirs: list[Bundle]) -> None:
     first = ours[0].manifest.environment
     for one in (*ours, *theirs):
@@ -163,22 +169,19 @@ def _measures(b: Bundle) -> Iterator[Measure]:
     try:
         match b.manifest.suite:
             case "transmission":
-                yield from _transfers(b)
+                for row in transmission.transfers([b]).to_dict("records"):
+                    for name, unit, better in TRANSFERS:
+                        if math.isfinite(value := float(row[name])):
+                            yield Measure(f"{row['size_bytes']} bytes: {name}", unit, better, value)
             case scaling.SUITE:
                 metrics = scaling.understand(b).metrics
                 for name, unit, better in SCALING:
-                    if (value := metrics[name]) is not None:
-                        yield Measure(name, unit, better, value)
+                    if (rate := metrics[name]) is not None:
+                        yield Measure(name, unit, better, rate)
             case _:
                 yield from _training(b)
     except ValueError as error:
         raise BundleError(str(error)) from error
-
-
-SCALING: tuple[tuple[str, str, Better], ...] = (
-    ("unique_consumption_samples_per_s", "samples/s", "higher"),
-    ("socket_bytes_per_payload_byte", "ratio", "lower"),
-)
 
 
 def _training(b: Bundle) -> Iterator[Measure]:
@@ -190,17 +193,3 @@ def _training(b: Bundle) -> Iterator[Measure]:
         # A run that did not get there took at least as long as it was watched.
         seconds = run.measured_s if crossing is None else crossing.seconds
         yield Measure(f"{kind}_time_to_threshold_s", "s", "lower", seconds, crossing is not None)
-
-
-def _transfers(b: Bundle) -> Iterator[Measure]:
-    for row in transmission.transfers([b]).to_dict("records"):
-        size = f"{row['size_bytes']} bytes:"
-        for name, unit, better in TRANSFERS:
-            if math.isfinite(value := float(row[name])):
-                yield Measure(f"{size} {name}", unit, better, value)
-
-
-TRANSFERS: tuple[tuple[str, str, Better], ...] = (
-    ("goodput_bytes_per_s", "bytes/s", "higher"),
-    ("latency_p50_s", "s", "lower"),
-)

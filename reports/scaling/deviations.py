@@ -4,19 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 ALL = "All systems"
 
 
-class Pattern(NamedTuple):
-    """Lines that differ by their numbers alone have the same."""
-
-    text: str
-    place: int
-    """Among lines of one run that have the same text."""
-
-
+Pattern = tuple[str, int]
+"""Of lines that differ by their numbers alone: the text without them, and the place among lines of a run with the same text."""
 Lines = dict[Pattern, dict[int, str]]
 """By number of nodes."""
 
@@ -27,7 +21,7 @@ def gathered(runs: Iterable[tuple[int, list[str]]]) -> Lines:
     for nodes, told in runs:
         texts = [re.sub(r"\d+", "#", line) for line in told]
         for at, (text, line) in enumerate(zip(texts, told, strict=True)):
-            lines.setdefault(Pattern(text, texts[:at].count(text)), {})[nodes] = line
+            lines.setdefault((text, texts[:at].count(text)), {})[nodes] = line
     return lines
 
 

@@ -37,15 +37,12 @@ WIRE = {
 
 def throughput(scaled: Scaled, style: Style) -> Drawing:
     """Unique consumption against nodes; copies are ceilings. On a page also the fitted law, and speed-ups beside it."""
-    if style.name == "paper":
-        figure, axes = style.axes((2.4, 2.4))
-        marks = _throughput(axes[0], scaled, scaled.shown)
-        legend(figure, axes, style.legend_columns)
-        return drawing(figure, marks, scaled.blocks)
-    figure, axes = style.axes((4.2, 4.2), 2, width_ratios=(5, 4))
-    marks = _throughput(axes[0], scaled, scaled.shown) + _laws(axes[0], scaled)
-    _titled(axes[0], scaled, style, "Throughput")
-    _speedups(axes[1], scaled)
+    figure, axes = style.axes((4.2, 2.4), style.pick(2, 1), width_ratios=style.pick((5, 4), (1,)))
+    marks = _throughput(axes[0], scaled, scaled.shown)
+    if style.name == "page":
+        marks += _laws(axes[0], scaled)
+        _titled(axes[0], scaled, style, "Throughput")
+        _speedups(axes[1], scaled)
     legend(figure, axes, style.legend_columns)
     return drawing(figure, marks, scaled.blocks)
 
@@ -144,10 +141,9 @@ def wire(scaled: Scaled, style: Style) -> Drawing | None:
     figure, axes = style.axes((3.8, 3.8), 2, sharey=True)
     small = max(row["value"] for line in rows.values() for row in line) < MEGA
     unit, scale = ("kB/s", 1e-3) if small else ("MB/s", 1 / MEGA)
-    marks = []
     for axis, (metric, title) in zip(axes, WIRE.items(), strict=True):
         for label in scaled.systems:
-            marks += _by_nodes(axis, scaled, label, rows[metric, label], scale)
+            _by_nodes(axis, scaled, label, rows[metric, label], scale)
         _node_axis(axis, scaled.nodes)
         axis.set_title(title, loc="left")
     _titled(axes[0], scaled, style)
@@ -157,7 +153,7 @@ def wire(scaled: Scaled, style: Style) -> Drawing | None:
     if link is not None:
         _link(axes, link / 8 * scale, f"rate of a link: {link / 8 / MEGA:,.3g} MB/s")
     legend(figure, axes, style.legend_columns)
-    return drawing(figure, marks, scaled.blocks)
+    return drawing(figure)
 
 
 def _link(axes: Sequence[Axes], rate: float, text: str) -> None:
@@ -179,13 +175,14 @@ def busy(scaled: Scaled, style: Style) -> Drawing | None:
     if not any(rows[label] for label in scaled.systems):
         return None
     figure, (axis,) = style.axes((3.6, 3.6))
-    marks = [mark for label, line in rows.items() for mark in _by_nodes(axis, scaled, label, line, 100)]
+    for label, line in rows.items():
+        _by_nodes(axis, scaled, label, line, 100)
     _node_axis(axis, scaled.nodes)
     axis.set_ylim(0, max(100, axis.get_ylim()[1]))
     axis.set_ylabel("updates, % of the measured time")
     _titled(axis, scaled, style, "Learners, mean where there are several")
     figure.legend(*axis.get_legend_handles_labels(), loc="outside right center")
-    return drawing(figure, marks, scaled.blocks)
+    return drawing(figure)
 
 
 def _by_nodes(

@@ -12,6 +12,7 @@ from reports.dataset import Dataset, Key
 from reports.pairs import NODE_SYSTEMS, REFERENCE
 from reports.scaling.deviations import gathered, told_once
 from reports.table import Row
+from reports.tables import how_many
 from reports.view import View
 from suites.records.bundle import Bundle
 from suites.scaling.analysis import COPIES, SUITE, Setting, setting_of
@@ -38,6 +39,7 @@ class Scaled(View):
     def __init__(self, data: Dataset, key: Key, setting: Setting) -> None:
         super().__init__(data, key, testbed=setting.testbed, scaling=setting.scaling)
         self.setting = setting
+        self.stem = f"{self.prefix}{setting.slug}"
 
     @classmethod
     def all(cls, data: Dataset) -> list[Self]:
@@ -49,10 +51,6 @@ class Scaled(View):
             for setting in sorted({Setting(key.workload, r["testbed"], r["scaling"]) for r in View(data, key).table.rows})
         ]
 
-    @property
-    def _kind(self) -> str:
-        return self.setting.slug
-
     @cached_property
     def usable(self) -> list[Bundle]:
         """Completed runs that count, those on the fewest nodes first."""
@@ -63,14 +61,12 @@ class Scaled(View):
     @property
     def description(self) -> dict[str, Any]:
         """The workload as it is on the fewest nodes."""
-        found: dict[str, Any] = self.usable[0].manifest.configuration["workload"]
-        return found
+        return dict(self.usable[0].manifest.configuration["workload"])
 
     @property
     def regime(self) -> dict[str, Any]:
         """What binds: budgets of nodes and rates of links."""
-        found: dict[str, Any] = self.usable[0].manifest.configuration.get("regime", {})
-        return found
+        return dict(self.usable[0].manifest.configuration.get("regime", {}))
 
     @property
     def environments(self) -> dict[int, int]:
@@ -94,11 +90,6 @@ class Scaled(View):
     def systems(self) -> list[str]:
         """Those that communicate, without second runs."""
         return [label for label in self.shown if not label.endswith(COPIES)]
-
-    @property
-    def copies(self) -> list[str]:
-        """Those that do not."""
-        return [label for label in self.shown if label.endswith(COPIES)]
 
     @cached_property
     def nodes(self) -> list[int]:
@@ -147,12 +138,6 @@ class Scaled(View):
         return {kind: words for kind, words in found.items() if words not in (bounds.NOTHING, bounds.NEITHER)}
 
     @property
-    def shares_on_most(self) -> list[tuple[str, Row]]:
-        """Title of each system, and on the most nodes its share of copies."""
-        found = ((self.title(label), self.share(label, self.most)) for label in self.systems)
-        return [(title, row) for title, row in found if row is not None]
-
-    @property
     def efficiencies(self) -> dict[str, dict[str, list[Row]]]:
         """Rows by system of what is left of either ideal that was measured: of its own on `one node` times nodes, and of as
         many `copies` that do not communicate."""
@@ -176,29 +161,21 @@ class Scaled(View):
         known = {label: law for label, law in self.laws.items() if law["sigma"]["value"] is not None}
         return {label: Coefficients(*(law[name]["value"] for name in LAW)) for label, law in known.items()}
 
-    @cached_property
-    def measured(self) -> list[tuple[int, str, Row]]:
-        """Number of nodes, system and throughput, in the order of reading."""
-        found = ((n, label, self.find(label, HEADLINE, nodes=n)) for n in self.nodes for label in self.labels)
+    def each(self, metric: str, **keys: Any) -> list[tuple[int, str, Row]]:
+        """Number of nodes, system and row of one quantity, in the order of reading; its value may be null."""
+        found = ((n, label, self.row(label, metric, nodes=n, **keys)) for n in self.nodes for label in self.labels)
         return [(n, label, row) for n, label, row in found if row is not None]
 
     @property
-    def timed(self) -> list[tuple[str, int, str, Row]]:
-        """Definition of a threshold, number of nodes, system, and what is known of its time."""
-        every = [(kind, n, label) for kind in KINDS for n in self.nodes for label in self.labels]
-        rows = ((*one, self.row(one[2], "time_to_threshold_s", nodes=one[1], threshold_kind=one[0])) for one in every)
-        return [(kind, n, label, row) for kind, n, label, row in rows if row is not None]
+    def measured(self) -> list[tuple[int, str, Row]]:
+        """The same of throughput."""
+        return self.each(HEADLINE)
 
     @property
     def checks(self) -> list[tuple[int, int, pd.DataFrame]]:
         """Number of nodes, of runs, and what was measured before them on each node."""
         found = self.points("scaling-checks").groupby("nodes", sort=True)
         return [(int(n), len(own[["system", "session", "block"]].drop_duplicates()), own) for n, own in found]  # type: ignore[arg-type]
-
-    def silent(self, label: str, nodes: int) -> bool:
-        """Whether a system hands nothing to sockets."""
-        row = self.find(label, "socket_bytes_per_s", nodes=nodes)
-        return row is not None and not row["value"]
 
     @property
     def trained(self) -> bool:
@@ -216,8 +193,5 @@ class Scaled(View):
     @property
     def blocks(self) -> str:
         """`5 blocks`; `4 to 5 blocks` where some lack a run."""
-        counts = {row["n"] for row in self.table.where(metric=HEADLINE).rows if row["system"] in self.shown}
-        if not counts:
-            return "no blocks"
-        least, most = min(counts), max(counts)
-        return f"{least if least == most else f'{least} to {most}'} block{'s' * (most > 1)}"
+        counts = {row["n"] for _, label, row in self.measured if label in self.shown}
+        return f"{how_many(counts)} block{'s' * (max(counts) > 1)}" if counts else "no blocks"

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import NullLocator
 
 from reports.looks import BLUE, VERMILION, look
-from reports.marks import Mark, plain
+from reports.marks import plain
 from reports.pairs import first_runs
 from reports.staleness.view import Balanced
 from reports.styles import Drawing, Plot, Style, drawing
@@ -27,9 +27,8 @@ def lag(view: Balanced, style: Style) -> Drawing:
     """Lag and age (left) and steps to threshold (right) of each system."""
     shown = view.shown
     figure, (left, right) = style.axes((1.5 + 0.55 * len(shown),) * 2, 2, sharey=True, width_ratios=(3, 2))
-    marks: list[Mark] = []
     for height, label in enumerate(reversed(shown)):
-        marks += _rounds(left, view, label, height)
+        _rounds(left, view, label, height)
     left.set_xscale("symlog", linthresh=1)
     end = max(2.0, left.get_xlim()[1] * 1.2)
     left.set_xlim(-0.15, end)
@@ -41,12 +40,11 @@ def lag(view: Balanced, style: Style) -> Drawing:
     _steps(right, view)
     handles = [handle for axis in (left, right) for handle in axis.get_legend_handles_labels()[0]]
     figure.legend(handles=handles, loc="outside upper center", ncols=len(handles))
-    return drawing(figure, marks)
+    return drawing(figure)
 
 
-def _rounds(axis: Axes, view: Balanced, label: str, height: int) -> list[Mark]:
+def _rounds(axis: Axes, view: Balanced, label: str, height: int) -> None:
     """How far the learner was ahead, from the median to the 99th percentile."""
-    marks = []
     for kind, (title, offset, marker, shade) in QUANTITIES.items():
         p50, p99 = (view.find(label, f"{kind}_{p}_rounds") for p in ("p50", "p99"))
         if p50 is None or p99 is None:
@@ -58,8 +56,6 @@ def _rounds(axis: Axes, view: Balanced, label: str, height: int) -> list[Mark]:
         axis.plot(p99["value"], at, marker=marker, markersize=6, color=shade, linestyle="", label=named)
         if p99["ci_low"] is not None:
             axis.hlines(at, p99["ci_low"], p99["ci_high"], color=shade, linewidth=4, alpha=0.3)
-        marks.append({"system": label, "kind": kind, "p50": p50["value"], "p99": p99["value"], "n": p99["n"]})
-    return marks
 
 
 def _steps(axis: Axes, view: Balanced) -> None:

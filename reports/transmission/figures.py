@@ -53,11 +53,10 @@ def by_explorers(traffic: Traffic, style: Style) -> Drawing | None:
         return None
     common = sorted(set.intersection(*(set(traffic.sizes(n)) for n in traffic.explorers)))
     figure, axes = style.axes((3.6, 3.6), len(common))
-    marks: list[Mark] = []
     for axis, size in zip(axes, common, strict=True):
         for label in traffic.shown:
             rows = [row for n in traffic.explorers if (row := traffic.at(label, "goodput_bytes_per_s", size, n))]
-            marks += intervals(axis, label, traffic.title(label), "explorers", rows, 1e-6)
+            intervals(axis, label, traffic.title(label), "explorers", rows, 1e-6)
         axis.set_xscale("log", base=2)
         axis.set_xticks(traffic.explorers, [str(n) for n in traffic.explorers])
         axis.xaxis.set_minor_locator(NullLocator())
@@ -67,7 +66,7 @@ def by_explorers(traffic: Traffic, style: Style) -> Drawing | None:
             axis.set_ylabel("")
         axis.set_title(size_text(size), loc="left")
     legend(figure, axes, style.legend_columns)
-    return drawing(figure, marks)
+    return drawing(figure)
 
 
 def delays(traffic: Traffic, style: Style) -> Drawing | None:
@@ -92,7 +91,7 @@ def delays(traffic: Traffic, style: Style) -> Drawing | None:
         axis.set_xlabel(traffic.delay_title)
     axes[0].set_ylabel("% of messages that took no longer")
     legend(figure, axes, style.legend_columns)
-    return drawing(figure, frame[frame["size_bytes"].isin(chosen)])
+    return drawing(figure)
 
 
 def _goodput_axis(axis: Axes) -> None:

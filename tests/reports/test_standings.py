@@ -58,7 +58,7 @@ def test_the_matrix_of_recorded_runs_says_what_the_tables_say():
     data = dataset.load(sorted(REFERENCE.glob(f"{WORKLOAD}.*")))
     found = standings(data)
     assert (found.workloads, found.blocks) == ([WORKLOAD], ["5"])
-    cells = {line.peer: [(v.kind, v.words, v.state) for v in line.cells[0]] for line in found.lines}
+    cells = {line.peer: [(v.kind, v.told.words, v.state) for v in line.cells[0]] for line in found.lines}
     assert list(cells) == ["synchronous (same code)", "XingTian-style", "RLlib", "Stable-Baselines3"]
     assert cells["synchronous (same code)"] == [
         ("evaluated", "< 1.04x (4 of 5)", "bound"),
