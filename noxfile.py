@@ -31,14 +31,16 @@ def install(session: nox.Session, extras: str, *arguments: str) -> None:
 
 @nox.session
 def tests(session: nox.Session) -> None:
-    """The whole test suite; arguments go to pytest."""
+    """The whole test suite, on all cores; arguments go to pytest (`-- -n 0`: one test after another)."""
     install(session, "dev", LATER)
     # Tests start a thousand processes: what one compiles the others find, even where nothing is written beside sources.
     compiled = {
         "PYTHONPYCACHEPREFIX": str(Path(session.virtualenv.location, "compiled").absolute()),
         "PYTHONDONTWRITEBYTECODE": "",
     }
-    session.run("pytest", *session.posargs, env=compiled, **GRACE)
+    # A process for each core; tests that share what is costly to start are of one group, and stay together.
+    parallel = ["--numprocesses=logical", "--maxprocesses=8", "--dist=loadgroup"]
+    session.run("pytest", *parallel, *session.posargs, env=compiled, **GRACE)
 
 
 @nox.session
@@ -53,7 +55,7 @@ def lint(session: nox.Session) -> None:
 
 @nox.session
 def bench(session: nox.Session) -> None:
-    """The main job: every system side by side, then the report. `-- --resume` goes on with the latest one.
+    """The main job: every system side by side, then the answer and its page. `-- --resume` goes on with the latest one.
 
     Other arguments go to `tianji-bench run`.
     """
@@ -99,7 +101,8 @@ def measure(session: nox.Session, name: str, usual: list[str]) -> None:
     run = ["tianji-bench", "run", *chosen, "--out", str(folder)]
     # A failed run is part of the report (exit status 1); it fails the session when the report is there.
     session.run(*run, *(["--resume"] if resume else []), success_codes=[0, 1], **GRACE)
-    session.run("tianji-report", "build", str(folder), "--out", str(folder / "report"))
+    # SVG is all that the page needs; `nox -s paper` makes the other kinds.
+    session.run("tianji-report", "build", str(folder), "--out", str(folder / "report"), "--svg")
     # Nothing is left to do: this only says again which runs failed, if any did.
     session.run(*run, "--resume", silent=True)
 

@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from baselines.goal import Goal
 from baselines.workload import Workload
 from tianji.algorithms import networks
 from tianji.policy import Policy, save_policy
@@ -27,9 +28,18 @@ class FileRecorder:
     ----------
     on_first_step
         is called when the measured clock has started.
+    stop_at_goal
+        whether the run may end once its training return has been reached.
     """
 
-    def __init__(self, directory: Path, workload: Workload, on_first_step: Callable[[], None] | None = None) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        workload: Workload,
+        on_first_step: Callable[[], None] | None = None,
+        *,
+        stop_at_goal: bool = False,
+    ) -> None:
         self.directory = directory
         self._on_first_step = on_first_step
         (directory / "snapshots").mkdir(exist_ok=True)
@@ -39,11 +49,16 @@ class FileRecorder:
         description = workload.describe()
         self.network = networks.build(workload.network, description.features, description.actions)
         self._workload = workload
+        self._goal = Goal(workload) if stop_at_goal else None
         self.steps = 0
         self.first_step_ns: int | None = None
 
     def _event(self, event: str, at_ns: int, **fields: Any) -> None:
         self._lines.append(self._encode({"event": event, "ns": at_ns, **fields}))
+
+    @property
+    def may_end(self) -> bool:
+        return self._goal is not None and self._goal.passed
 
     def phase(self, name: str) -> None:
         """A phase begins: setup, train or teardown."""
@@ -59,12 +74,16 @@ class FileRecorder:
 
     def episode(self, at_ns: int, episode_return: float, length: int, steps: int) -> None:
         self._event("episode", at_ns, **{"return": episode_return}, length=length, steps=steps)
+        if self._goal is not None:
+            self._goal.episode(at_ns, episode_return)
 
     def snapshot(self, at_ns: int, steps: int, version: int, weights: NDArray[np.float32]) -> None:
         self.steps = steps
         file = f"snapshots/{steps:09d}.safetensors"
         save_policy(self.directory / file, Policy(self.network, weights), workload=self._workload.id, steps=str(steps))
         self._event("snapshot", at_ns, steps=steps, version=version, file=file)
+        if self._goal is not None:
+            self._goal.snapshot(at_ns)
         self.flush()
 
     def process(

@@ -1,6 +1,6 @@
 """The contract: what the runner asks of a system under test, and how a system is found by name.
 
-A system runs in a host process of its own (`python -m baselines.host`), started by the interpreter that it names, in a
+A system runs in a host process of its own (`python -m baselines.run`), started by the interpreter that it names, in a
 process group and on the cores that the runner chose. It trains on one workload within a budget and tells a `Recorder`
 what happens, as it happens. To add a system: subclass `System`, and name it in the entry-point group
 `tianji_bench.systems` of your own package.
@@ -41,6 +41,8 @@ class Task(Struct, frozen=True):
     """Nodes to spread over, one group of actors or more on each; None: this host is all there is."""
     options: dict[str, Scalar] = {}
     """What a suite varies beside the workload (see `System.takes`)."""
+    stop_at_goal: bool = False
+    """Whether the run may end before its budget is used, once its training return has been reached (`baselines.goal`)."""
 
     @property
     def nodes(self) -> int:
@@ -53,6 +55,13 @@ class Recorder(Protocol):
 
     directory: Path
     """A folder of this run's own."""
+
+    @property
+    def may_end(self) -> bool:
+        """Whether the run may end now, with budget left: it stops at its goal, and the goal has been reached.
+
+        A system asks after it told of a snapshot, when all episodes so far have been told of, too.
+        """
 
     def first_step(self, at_ns: int) -> None:
         """The first environment step of any actor: the measured clock starts."""
@@ -128,7 +137,7 @@ class System(ABC):
 
     @abstractmethod
     def train(self, task: Task, recorder: Recorder) -> None:
-        """Train until the budget's steps or seconds are used, telling the recorder; end no sooner.
+        """Train until the budget's steps or seconds are used, or the recorder says `may_end`; end no sooner.
 
         At least a snapshot before the first update, one every `snapshot_every_steps`, and one at the end.
         """

@@ -262,18 +262,20 @@ def actors_for(task: Task) -> int:
     return max(n for n in range(1, max(1, most) + 1) if environments % n == 0)
 
 
+GOAL = "goal"
+"""Why a run ends that has reached its training return."""
 COUNTED = ("samples_produced", "samples_consumed", "samples_consumed_unique")
 """What of a role's counters says how far it is."""
 
 
 class Listener:
-    """Passes on what the roles report."""
+    """Passes on what the roles report, and says when the recorder lets the run end."""
 
     def __init__(self, recorder: Recorder) -> None:
         self.recorder = recorder
         self._steps: dict[str, int] = {}
 
-    def __call__(self, message: Heard) -> None:
+    def __call__(self, message: Heard) -> str | None:
         match message:
             case Started(role=role, at_ns=at) if role.startswith(("actor", "explorer")):
                 self.recorder.first_step(at)
@@ -284,6 +286,7 @@ class Listener:
                 self._steps[role] = message.actor_steps
             case Snapshot(version=version, steps=steps, at_ns=at, weights=weights):
                 self.recorder.snapshot(at, steps, version, np.frombuffer(weights, "<f4"))
+                return GOAL if self.recorder.may_end else None
             case Progress(role=role, at_ns=at, counters=counters):
                 self.recorder.progress(at, role, {name: counters[name] for name in COUNTED if name in counters})
             case Report(role=role):
@@ -292,3 +295,4 @@ class Listener:
                     self.recorder.counter(f"{role.split()[0]}_{name}", value, role)
                 for name, counts in message.histograms.items():
                     self.recorder.histogram(f"{role.split()[0]}_{name}", counts)
+        return None

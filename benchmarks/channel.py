@@ -18,7 +18,8 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from typing import Any
 
 import numpy as np
 
@@ -57,25 +58,24 @@ def publish(readers: int, folder: str) -> tuple[float, float]:
                 waiter.wait()
                 inlet.latest(out)
 
-    def follow_all(left: int) -> list[tuple[float, float]]:
-        if left:
-            with child(follow):
-                return follow_all(left - 1)
-        taken = []
-        with Network() as network, network.weights_outlet(uri, WEIGHTS) as outlet, Waiter([outlet]) as waiter:
-            vector, version = np.random.default_rng(0).normal(size=WEIGHTS).astype(np.float32), 0
-            while outlet.readers() < readers:
-                waiter.wait()
-                outlet.serve()
-            for version in range(WEIGHTS_ROUNDS):
-                time.sleep(WEIGHTS_PAUSE_S)  # What a learner does between two publications; readers have read by then.
-                clock, cpu = time.perf_counter(), time.thread_time()
-                outlet.publish(version, vector)
-                taken.append((time.perf_counter() - clock, time.thread_time() - cpu))
-        return taken[WEIGHTS_ROUNDS // 4 :]
-
-    clock, cpu = zip(*follow_all(readers), strict=True)
-    return statistics.median(clock), statistics.median(cpu)
+    taken = []
+    with ExitStack() as stack:
+        for _ in range(readers):
+            stack.enter_context(child(follow))
+        network = stack.enter_context(Network())
+        outlet = stack.enter_context(network.weights_outlet(uri, WEIGHTS))
+        waiter = stack.enter_context(Waiter([outlet]))
+        vector = np.random.default_rng(0).normal(size=WEIGHTS).astype(np.float32)
+        while outlet.readers() < readers:
+            waiter.wait()
+            outlet.serve()
+        for version in range(WEIGHTS_ROUNDS):
+            time.sleep(WEIGHTS_PAUSE_S)  # What a learner does between two publications; readers have read by then.
+            clock, cpu = time.perf_counter(), time.thread_time()
+            outlet.publish(version, vector)
+            taken.append((time.perf_counter() - clock, time.thread_time() - cpu))
+    on_clock, of_cpu = zip(*taken[WEIGHTS_ROUNDS // 4 :], strict=True)
+    return statistics.median(on_clock), statistics.median(of_cpu)
 
 
 def idle(folder: str) -> float:
@@ -113,15 +113,9 @@ def idle(folder: str) -> float:
         return (time.process_time() - before) / IDLE_S
 
 
-def cell(name: str, number: int) -> object:
-    """Measure one cell, in this process and those that it starts."""
-    with tempfile.TemporaryDirectory(prefix="tj") as folder:
-        return idle(folder) if name == "idle" else publish(number, folder)
-
-
-def fresh(name: str, number: int) -> object:
-    """Measure one cell in fresh processes."""
-    command = [sys.executable, __file__, "--cell", name, str(number)]
+def fresh(*cell: str) -> Any:
+    """Measure a cell in fresh processes: `idle`, or `publish` and a number of readers."""
+    command = [sys.executable, __file__, "--cell", *cell]
     one_thread = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
     return json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True, timeout=120, env=one_thread).stdout)
 
@@ -134,21 +128,20 @@ def spread(values: list[float], digits: int = 2) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--cell", nargs=2, help=argparse.SUPPRESS)
+    parser.add_argument("--cell", nargs="+", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.cell:
-        print(json.dumps(cell(options.cell[0], int(options.cell[1]))))
+        with tempfile.TemporaryDirectory(prefix="tj") as folder:
+            print(json.dumps(publish(int(options.cell[1]), folder) if options.cell[1:] else idle(folder)))
         return 0
     print(f"{options.rounds} rounds; medians [smallest largest]; ratios within a round")
     clock, cpu = [], []
     for turn in range(options.rounds):
-        one, eight = (fresh("publish", n) for n in ((1, 8) if turn % 2 else (8, 1)))
-        if not turn % 2:
-            one, eight = eight, one
-        clock.append(eight[0] / one[0])  # type: ignore[index]
-        cpu.append(eight[1] / one[1])  # type: ignore[index]
+        taken = {readers: fresh("publish", readers) for readers in ("18" if turn % 2 else "81")}
+        clock.append(taken["8"][0] / taken["1"][0])
+        cpu.append(taken["8"][1] / taken["1"][1])
     print(f"publishing 4 MiB to 8 readers, times to 1: CPU of the publisher {spread(cpu)}; on the clock {spread(clock)}")
-    print(f"an idle channel: {spread([100 * float(fresh('idle', 0)) for _ in range(options.rounds)], 3)} % of a core")  # type: ignore[arg-type]
+    print(f"an idle channel: {spread([100 * fresh('idle') for _ in range(options.rounds)], 3)} % of a core")
     return 0
 
 

@@ -5,8 +5,12 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
-from collections.abc import Collection
+import sys
+import traceback
+from collections.abc import Callable, Collection
 from pathlib import Path
+
+from programs.cli import DONE, FAILED, INTERRUPTED
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
@@ -44,6 +48,30 @@ def serve_a_runner(parent: int, cores: Collection[int], name: str) -> None:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     os.sched_setaffinity(0, cores)
     name_process(name)
+
+
+def status_of(work: Callable[[], object], known: type[Exception] | tuple[()] = ()) -> int:
+    """Do the work of a measured process; its exit status.
+
+    Any failure is the process's result: the last line on standard error says what it was, after a traceback.
+
+    Parameters
+    ----------
+    known
+        a failure that says all by itself: without a traceback.
+    """
+    try:
+        work()
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except known as error:
+        print(error, file=sys.stderr)
+        return FAILED
+    except Exception as error:
+        traceback.print_exc()
+        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        return FAILED
+    return DONE
 
 
 def adopt_orphans() -> None:

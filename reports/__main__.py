@@ -89,7 +89,7 @@ def loaded(folders: list[Path]) -> Dataset:
 
 
 def build(options: Namespace) -> int:
-    """Build a report and print its headlines."""
+    """Build a report and print the answer."""
     out = options.out
     may_be_written(out, MARK, "a report")
     from reports import figures, terminal
@@ -98,10 +98,7 @@ def build(options: Namespace) -> int:
     data = loaded(options.bundles)
     made(out)
     report = write(data, out, ["svg"] if options.svg else figures.KINDS)
-    terminal.show(data, report.tables)
-    for claim in report.claims:
-        print(f"claim {claim.id}: {claim.verdict}")
-    print(f"report: {report.page}")
+    terminal.show(data, report.page)
     return DONE
 
 

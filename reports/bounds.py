@@ -1,7 +1,7 @@
 """Ratios of times to a threshold as they may be told: where one side did not always get there, a bound stands for the ratio.
 
 The ratio itself is over the blocks in which both got there, the easy ones; a bound also knows of the others
-(`suites.statistics.crossings.time_bounds`).
+(`suites.statistics.crossings.time_ratios`).
 """
 
 from __future__ import annotations

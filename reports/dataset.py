@@ -6,7 +6,8 @@ Values are never pooled over machines, nor over values of a further axis: a `Key
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -16,8 +17,10 @@ import pandas as pd
 
 from reports import summaries
 from reports.table import Row, Table, hashable
+from reports.tables import counted
 from suites.records import machine, store
 from suites.records.bundle import Bundle, BundleError
+from suites.records.store import Superseded
 
 SCHEMA = "tianji-bench/summary/1"
 
@@ -43,6 +46,8 @@ class Dataset:
     unusable: list[tuple[Bundle, str]]
     """Completed bundles from which nothing is to be had, and why."""
     bundles: list[Bundle]
+    left_out: list[str]
+    """What was read and is not counted, in words."""
 
     @property
     def rows(self) -> list[Row]:
@@ -52,12 +57,18 @@ class Dataset:
     @cached_property
     def groups(self) -> dict[Key, list[Bundle]]:
         """All bundles, those of failed runs among them, by what may be pooled."""
-        return grouped(self.bundles)
+        return grouped(self.bundles, self.machine_names)
+
+    @cached_property
+    def machine_names(self) -> dict[tuple[Any, ...], str]:
+        """By key, what each machine is called."""
+        return machine.names(b.manifest.environment for b in self.bundles)
 
     @cached_property
     def environments(self) -> dict[str, dict[str, Any]]:
         """The first environment of each machine."""
-        return {machine_of(b): b.manifest.environment for b in reversed(self.bundles)}
+        every = [b.manifest.environment for b in reversed(self.bundles)]
+        return {self.machine_names[machine.key(one)]: one for one in every}
 
     @property
     def machines(self) -> str:
@@ -65,17 +76,13 @@ class Dataset:
         return "; ".join(sorted(self.environments))
 
 
-def machine_of(b: Bundle) -> str:
-    """What to call the machine of a run, and what rows have as their `machine`."""
-    return machine.name(b.manifest.environment)
-
-
-def grouped(bundles: Iterable[Bundle]) -> dict[Key, list[Bundle]]:
-    """Bundles by what may be pooled, sorted."""
+def grouped(bundles: Iterable[Bundle], names: Mapping[tuple[Any, ...], str]) -> dict[Key, list[Bundle]]:
+    """Bundles by what may be pooled, sorted; machines are called by these names."""
     found: dict[Key, list[Bundle]] = {}
     for b in bundles:
         m = b.manifest
-        found.setdefault(Key(m.suite, m.workload, machine_of(b), str(hashable(m.options) or "")), []).append(b)
+        key = Key(m.suite, m.workload, names[machine.key(m.environment)], str(hashable(m.options) or ""))
+        found.setdefault(key, []).append(b)
     return dict(sorted(found.items()))
 
 
@@ -88,27 +95,56 @@ def load(roots: list[Path]) -> Dataset:
         for a folder without bundles, and for the first bundle that breaks the schema or lacks what its suite promises.
     """
     loaded = store.load(roots)
-    completed = grouped(b for b in loaded.bundles if b.manifest.status == "completed")
+    bundles, left_out = without_smoke(loaded.bundles)
+    left_out += of_superseded(loaded.superseded)
+    names = machine.names(b.manifest.environment for b in bundles)
+    completed = grouped((b for b in bundles if b.manifest.status == "completed"), names)
     suites = [*summaries.SUMMARIES, *sorted({key.suite for key in completed} - summaries.SUMMARIES.keys())]
     rows: list[Row] = []
     parts: dict[str, list[pd.DataFrame]] = {}
     unusable: list[tuple[Bundle, str]] = []
     for suite in suites:
         # A suite without bundles has its series, too: empty ones.
-        own = {key: bundles for key, bundles in completed.items() if key.suite == suite} or {Key(suite, "", "", ""): []}
-        for key, bundles in own.items():
+        own = {key: runs for key, runs in completed.items() if key.suite == suite} or {Key(suite, "", "", ""): []}
+        for key, runs in own.items():
             try:
-                found = summaries.of(suite, bundles)
+                found = summaries.of(suite, runs)
             except (ValueError, KeyError) as error:
                 raise BundleError(str(error)) from error
-            options = bundles[0].manifest.options or None if bundles else None
+            options = runs[0].manifest.options or None if runs else None
             rows += [row | {"machine": key.machine, "options": options} for row in found.rows]
             for name, frame in found.series.items():
                 parts.setdefault(name, []).append(frame.assign(machine=key.machine, options=key.options))
             unusable += found.unusable
     series = {name: joined(frames) for name, frames in parts.items()}
     series["certificate"] = summaries.of_certificates(loaded.certificates)
-    return Dataset(Table(rows), series, unusable, loaded.bundles)
+    return Dataset(Table(rows), series, unusable, bundles, left_out)
+
+
+def without_smoke(bundles: list[Bundle]) -> tuple[list[Bundle], list[str]]:
+    """What may be pooled, and what is left out, in words: runs that may stop at their goal are never pooled with runs that go
+    on, nor smoke runs with those of other profiles. Of each workload the more thorough ones are kept."""
+    how = {id(b): (b.manifest.profile == "smoke", bool(b.manifest.configuration.get("stop_at_goal"))) for b in bundles}
+    most_thorough: dict[tuple[str, str], tuple[bool, bool]] = {}
+    for b in bundles:
+        key = b.manifest.suite, b.manifest.workload
+        most_thorough[key] = min(how[id(b)], most_thorough.get(key, (True, True)))
+    left_out = [b for b in bundles if how[id(b)] != most_thorough[b.manifest.suite, b.manifest.workload]]
+    counts = Counter((b.manifest.suite, b.manifest.workload) for b in left_out)
+    kept = [b for b in bundles if how[id(b)] == most_thorough[b.manifest.suite, b.manifest.workload]]
+    return kept, [
+        f"left out: {counted(number, 'smoke run')} of {workload} ({suite}), which longer runs are never pooled with"
+        for (suite, workload), number in sorted(counts.items())
+    ]
+
+
+def of_superseded(runs: Iterable[tuple[Bundle, Superseded]]) -> list[str]:
+    """What is told of runs that others have taken the place of."""
+    counts = Counter((b.manifest.workload, b.path.parent.name, reason.by, reason.why) for b, reason in runs)
+    return [
+        f"left out: {counted(number, 'run')} of {workload} in {file}, superseded by {by}: {why}"
+        for (workload, file, by, why), number in sorted(counts.items())
+    ]
 
 
 def joined(frames: list[pd.DataFrame]) -> pd.DataFrame:

@@ -111,6 +111,6 @@ def _differing(alike: Sequence[dict[str, Any]]) -> dict[str, str | None]:
     commits = dict.fromkeys(
         f"{one['git_commit']}{' with changes' * bool(one['git_dirty'])}" for one in alike if one.get("git_commit")
     )
-    known = {key: [one[key] for one in alike if key in one] for key in RANGES}
+    known = {key: [one[key] for one in alike if one.get(key) is not None] for key in RANGES}
     ranges = {key: f"{min(values)} to {max(values)}" for key, values in known.items() if values}
     return {"git_commit": ", ".join(commits) or None, **ranges}

@@ -5,26 +5,21 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Sequence
 from itertools import zip_longest
+from pathlib import Path
 
-import pandas as pd
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from reports import sections
-from reports.convergence.standings import standings
-from reports.convergence.view import Trained
+from reports import answer
 from reports.dataset import Dataset
 from reports.regression import outcome
 from reports.regression.outcome import Outcome
-from reports.scaling.view import Scaled
-from reports.staleness.view import Balanced
-from reports.transmission.view import Traffic
 
 WIDTH = 140
-"""Columns, where nobody says how many there are."""
-HEADLINE_TABLES = ("-threshold", "-ratios", "-ratio", "-balance", "-speedup")
-"""How the names of tables end that are shown."""
+"""Columns of a table, where nobody says how many there are."""
+ANSWER_WIDTH = 100
+"""Columns of an answer at most."""
 
 
 class Terminal:
@@ -32,6 +27,16 @@ class Terminal:
 
     def __init__(self) -> None:
         self._console = Console(width=None if sys.stdout.isatty() else WIDTH, highlight=False)
+
+    @property
+    def columns(self) -> int:
+        """How wide it is."""
+        return self._console.width
+
+    @property
+    def draws(self) -> bool:
+        """Whether it can show more than ASCII."""
+        return self._console.encoding.lower().startswith("utf")
 
     def line(self, text: str) -> None:
         """Print a line."""
@@ -58,25 +63,13 @@ def table_of(title: str, heads: Iterable[str], lines: Iterable[Iterable[object]]
     return table
 
 
-def show(data: Dataset, tables: dict[str, pd.DataFrame]) -> None:
-    """The headline tables of a report, what failed, and what it says in sentences."""
+def show(data: Dataset, page: Path) -> None:
+    """The answer, and where the page is."""
     terminal = Terminal()
-    for name, frame in tables.items():
-        if name.endswith(HEADLINE_TABLES):
-            terminal.table(table_of(name, frame.columns, frame.itertuples(index=False)))
-    for m in (b.manifest for b in data.bundles if b.manifest.status != "completed"):
-        terminal.line(f"failed: {m.workload}, block {m.block}, {m.system}: {(m.error or '').splitlines()[-1]}")
-    for m, reason in ((b.manifest, reason) for b, reason in data.unusable):
-        terminal.line(f"not counted: {m.workload}, block {m.block}, {m.system}: {reason}")
-    for view in (*Balanced.all(data), *Traffic.all(data)):
-        for text in view.findings:
-            terminal.line(f"{view.subject}: {text}")
-    for scaled in Scaled.all(data):
-        for text in scaled.words.lines("against_others"):
-            terminal.line(f"{scaled.words.say('title')}: {text}")
-    compared = [text for trained in Trained.all(data) for text in trained.words.lines("headlines")]
-    for text in [*compared, *standings(data).sentences, *sections.headlines(data)]:
+    full, open_ended = ("█", "░") if terminal.draws else ("#", ".")
+    for text in answer.lines(data, min(terminal.columns, ANSWER_WIDTH), full, open_ended):
         terminal.line(text)
+    terminal.line(f"report: {page}")
 
 
 def tell(came: Outcome) -> None:

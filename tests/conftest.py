@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
 import signal
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
+import shared_memory
+import two_ray_nodes
 
 
 def _descriptors() -> set[str]:
@@ -25,6 +30,23 @@ def _descriptors() -> set[str]:
     return found
 
 
+@pytest.fixture(scope="session")
+def ray_nodes() -> Iterator[dict[str, Any]]:
+    """A Ray cluster of two nodes on this host; tests that use it are of the group `ray`, so that there is one.
+
+    Its folder's path is short: it holds sockets.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="tj-ray"))
+    with two_ray_nodes.running(folder) as cluster:
+        yield cluster
+    shutil.rmtree(folder)
+
+
+def _of_the_library(process: psutil.Process) -> bool:
+    """The one helper that `multiprocessing` starts with the first process that it spawns, and ends with this one."""
+    return any("multiprocessing.resource_tracker" in part for part in process.cmdline())
+
+
 @pytest.fixture(autouse=True, scope="session")
 def ctrl_c_works() -> None:
     """A suite that a script runs in the background inherits SIGINT as ignored, and would pass that on to what it starts."""
@@ -34,13 +56,13 @@ def ctrl_c_works() -> None:
 @pytest.fixture(autouse=True)
 def leaves_nothing() -> Iterator[None]:
     """Fail a test that leaves a child process, shared memory, or an open socket behind."""
-    shared = set(os.listdir("/dev/shm"))
+    shared = shared_memory.names()
     before = _descriptors()
     yield
     if not _descriptors() <= before:
         # Perhaps only garbage. Collecting takes a third of a second when all systems are loaded: not after every test.
         gc.collect()
-    children = psutil.Process().children(recursive=True)
+    children = [child for child in psutil.Process().children(recursive=True) if not _of_the_library(child)]
     assert not children, f"processes left behind: {children}"
-    assert set(os.listdir("/dev/shm")) <= shared, "shared memory left behind"
+    assert not (left := shared_memory.left_behind(shared)), f"shared memory left behind: {left}"
     assert _descriptors() <= before, "sockets or memory files left open"

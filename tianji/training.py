@@ -35,7 +35,7 @@ from tianji.worlds.assembly import Store
 WINDOW = 100
 """Episodes in the training mean."""
 
-Outcome = Literal["return", "steps", "seconds", "interrupted"]
+Outcome = Literal["return", "steps", "seconds", "listener", "interrupted"]
 
 
 @dataclass
@@ -128,8 +128,13 @@ class Watch:
         self._stored = self._counted()
 
     def __call__(self, message: Heard) -> str | None:
-        if self.listener is not None:
-            self.listener(message)
+        asked = None if self.listener is None else self.listener(message)
+        reason = self._heard(message)
+        if reason is None and isinstance(asked, str):
+            self.outcome, reason = self.outcome or "listener", asked
+        return reason
+
+    def _heard(self, message: Heard) -> str | None:
         match message:
             case Started(role=role, at_ns=at) if role.startswith("actor"):
                 self.first_step_ns = at if self.first_step_ns is None else min(at, self.first_step_ns)
@@ -253,7 +258,8 @@ def train(
     Parameters
     ----------
     listener
-        is told everything that roles and their supervisor report, as it comes (see `tianji.messages`).
+        is told everything that roles and their supervisor report, as it comes (see `tianji.messages`). The run ends when it
+        answers with a string that says why.
     out
         the run's folder (see `tianji.run_folder`): a new one, or an empty one.
     resume

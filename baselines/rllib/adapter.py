@@ -42,6 +42,8 @@ class RLlib(System):
     def __init__(self) -> None:
         self._algorithm: Any = None
         self._directory: str | None = None
+        self._runner_steps: dict[int, int] = {}
+        """Of each env runner, as its probe has told."""
 
     def available(self) -> str | None:
         missing = [name for name in ("ray", "torch") if importlib.util.find_spec(name) is None]
@@ -203,7 +205,11 @@ class RLlib(System):
         self._progress(recorder, start, 0, 0)
         watch = self._watch(remote=self.env_runners(task) > 0)
         own_return: float | None = None
-        while steps + w.round_steps <= w.budget_steps and time.monotonic_ns() - start < w.budget_seconds * 1e9:
+        while (
+            not recorder.may_end
+            and steps + w.round_steps <= w.budget_steps
+            and time.monotonic_ns() - start < w.budget_seconds * 1e9
+        ):
             result = self._algorithm.train()
             before, steps = steps, int(result["num_env_steps_sampled_lifetime"])
             trained = int(result.get("learners", {}).get(MODULE, {}).get("num_module_steps_trained", 0))
@@ -216,6 +222,8 @@ class RLlib(System):
             own = result["env_runners"].get("episode_return_mean")
             own_return = own_return if own is None or own != own else float(own)
             if before // w.snapshot_every_steps != steps // w.snapshot_every_steps:
+                if task.stop_at_goal and self.probe:
+                    self._episodes(recorder)
                 self._snapshot(recorder, steps, version)
                 snapshot_at = steps
         self._progress(recorder, time.monotonic_ns(), steps, consumed)
@@ -224,6 +232,7 @@ class RLlib(System):
             self._snapshot(recorder, steps, version)
         if self.probe:
             self._episodes(recorder)
+            recorder.counter("env_runners_restarted", float(self._algorithm.env_runner_group.num_remote_worker_restarts()))
         usage = resource.getrusage(resource.RUSAGE_SELF)
         recorder.process("driver", busy, wait, time.process_time(), usage.ru_maxrss * 1024)
         recorder.counter("learner_steps", float(steps))
@@ -256,16 +265,16 @@ class RLlib(System):
         recorder.progress(at_ns, "driver", counts)
 
     def _episodes(self, recorder: Recorder) -> None:
-        """What the env runners' probes saw."""
+        """What the env runners' probes saw since this was asked before."""
         from baselines.rllib import probe
 
         group = self._algorithm.env_runner_group
         asked = time.monotonic_ns()
         handed = group.foreach_env_runner(probe.hand_over, local_env_runner=group.num_remote_env_runners() == 0)
         answered = time.monotonic_ns()
-        for at, value, length, seen in probe.merged([probe.on_our_clock(one, asked, answered) for one in handed]):
+        ours = [probe.on_our_clock(one, asked, answered) for one in handed]
+        for at, value, length, seen in probe.merged(ours, self._runner_steps):
             recorder.episode(at, value, length, seen)
-        recorder.counter("env_runners_restarted", float(group.num_remote_worker_restarts()))
 
     def _snapshot(self, recorder: Recorder, steps: int, version: int) -> None:
         at = time.monotonic_ns()

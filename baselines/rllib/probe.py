@@ -1,8 +1,8 @@
 """Records finished episodes inside RLlib's env runners, stamped when they end.
 
 RLlib's own `episode_return_mean` is a smoothed figure (it read 500 where the mean of the last 100 episodes was 110),
-so episodes are counted here as they are in every other system. Each env runner keeps what it saw and hands it over at the
-end, the way RLlib itself asks its env runners for something: so it makes no difference where they are.
+so episodes are counted here as they are in every other system. Each env runner keeps what it saw and hands it over when it
+is asked to, the way RLlib itself asks its env runners for something: so it makes no difference where they are.
 """
 
 from __future__ import annotations
@@ -53,12 +53,13 @@ class EpisodeProbe(RLlibCallback):
         self._steps += sum(len(piece) for piece in samples)
 
     def handed(self) -> Handed:
-        """All so far."""
-        return Handed(time.monotonic_ns(), bytes(self._records))
+        """All since it was asked before."""
+        records, self._records = bytes(self._records), bytearray()
+        return Handed(time.monotonic_ns(), records)
 
 
 def hand_over(env_runner: Any) -> Handed:
-    """What an env runner's probe has recorded, asked for where the env runner is."""
+    """What an env runner's probe has recorded since it was asked before, asked for where the env runner is."""
     probe: EpisodeProbe = env_runner.episode_probe
     return probe.handed()
 
@@ -82,10 +83,15 @@ def on_our_clock(handed: Handed, asked_ns: int, answered_ns: int) -> Handed:
     return replace(handed, records=b"".join(moved))
 
 
-def merged(handed: Sequence[Handed]) -> Iterator[tuple[int, float, int, int]]:
-    """All records of all env runners, in order of time: (ns, return, length, steps of all runners)."""
+def merged(handed: Sequence[Handed], steps: dict[int, int]) -> Iterator[tuple[int, float, int, int]]:
+    """All records of all env runners, in order of time: (ns, return, length, steps of all runners).
+
+    Parameters
+    ----------
+    steps
+        of each env runner, as far as it handed over before; it is brought up to date.
+    """
     records = [(record, runner) for runner, one in enumerate(handed) for record in RECORD.iter_unpack(one.records)]
-    steps: dict[int, int] = {}
     for (at, value, length, own), runner in sorted(records):
         steps[runner] = own
         yield at, value, length, sum(steps.values())

@@ -16,7 +16,7 @@ from tianji.algorithms.networks import Vector
 
 
 class Record(BaseCallback):
-    """Records one run, and ends it after the round in which its seconds are spent.
+    """Records one run, and ends it after the round in which its seconds are spent, or the recorder lets it end.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ class Record(BaseCallback):
         self._start = self._sampling_since = self._ready = 0
         self._updating_since: int | None = None
         self._snapshot_at = -1
-        self._spent = False
+        self._over = False
 
     def _on_training_start(self) -> None:
         # Its environments are reset; its first step follows.
@@ -53,7 +53,7 @@ class Record(BaseCallback):
         self._sampling_since = time.monotonic_ns()
 
     def _on_step(self) -> bool:
-        if self._spent:
+        if self._over:
             # Returning false is how it is stopped, which it asks about after a step only: that one counts as none.
             return False
         if self.locals["dones"].any():
@@ -82,7 +82,7 @@ class Record(BaseCallback):
         every = self.workload.snapshot_every_steps
         if before // every != self.steps // every:
             self._snapshot()
-        self._spent = self._ready - self._start >= self.workload.budget_seconds * 1e9
+        self._over = self.recorder.may_end or self._ready - self._start >= self.workload.budget_seconds * 1e9
 
     def _snapshot(self) -> None:
         self.recorder.snapshot(self._ready, self.steps, self.version(), self.policy())

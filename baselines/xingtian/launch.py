@@ -38,16 +38,16 @@ class Site(Protocol):
 
 
 def run(
-    config: TrainConfig, listener: Callable[[Heard], None], cluster: Cluster | None = None, *, compress: bool = True
+    config: TrainConfig, listener: Callable[[Heard], str | None], cluster: Cluster | None = None, *, compress: bool = True
 ) -> None:
-    """Run to the end: `stop_steps` or `stop_seconds`, whichever comes first. No process and no memory outlives the call.
+    """Run to the end: `stop_steps`, `stop_seconds` or the listener's word. No process and no memory outlives the call.
 
     Parameters
     ----------
     config
         `actors` explore, equally many on each node.
     listener
-        is told everything that the processes report.
+        is told everything that the processes report. The run ends when it answers with a string that says why.
     cluster
         nodes to spread over. Ray starts the processes where they are hosts of a Ray cluster, this process elsewhere.
     compress
@@ -62,8 +62,8 @@ def run(
     """
 
     def on_message(message: Heard) -> str | None:
-        listener(message)
-        return message.reason if isinstance(message, Done) else None
+        asked = listener(message)
+        return message.reason if isinstance(message, Done) else asked
 
     description = describe(config.env, config.atari, config.simulator)
     nodes: Sequence[Node | None] = [None] if cluster is None else cluster.nodes

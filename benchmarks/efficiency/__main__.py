@@ -18,21 +18,20 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import statistics
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
-from scipy import stats
+import numpy as np
 
 from benchmarks.efficiency.cases import CORES, ON_GPU, WORKLOADS, Cell, Part, Side
 from benchmarks.efficiency.processes import CellFailed, fresh
 from programs.cli import DONE, FAILED, ConfigError, OneLineParser, run
 from suites.records import machine
 from suites.session import catalogue
-from suites.statistics.intervals import MINIMUM_FOR_INTERVAL
+from suites.statistics.intervals import paired_ratio
 
 PARTS: tuple[Part, ...] = get_args(Part)
 BARE: dict[Part, tuple[Part, ...]] = {"sampling": ("sampling",), "learning": ("learning",), "both": ("sampling", "learning")}
@@ -64,12 +63,9 @@ def shares(part: Part, measured: Mapping[str, Any], bare: Mapping[str, Any]) -> 
 
 def geometric_mean(ratios: Sequence[float]) -> tuple[float, float | None, float | None]:
     """Of ratios within blocks, with a 95 % interval by Student's t on their logarithms; without one, of few blocks."""
-    logs, n = [math.log(ratio) for ratio in ratios], len(ratios)
-    mean = statistics.fmean(logs)
-    if n < MINIMUM_FOR_INTERVAL:
-        return math.exp(mean), None, None
-    width = statistics.stdev(logs) / math.sqrt(n) * float(stats.t.ppf(0.975, n - 1))
-    return math.exp(mean), math.exp(mean - width), math.exp(mean + width)
+    found = paired_ratio(ratios, np.ones(len(ratios)))
+    assert found.value is not None
+    return found.value, found.low, found.high
 
 
 def summary(blocks: Sequence[Mapping[str, Any]]) -> str:

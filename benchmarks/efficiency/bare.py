@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 import numpy as np
 
 from benchmarks.efficiency.cases import Window
-from suites.components.work import Learning
 from tianji import seeds
 from tianji.algorithms import dqn, networks
 from tianji.config import TrainConfig
@@ -53,15 +53,8 @@ class Sampling:
         self._envs.close()
 
 
-def sampling(loop: Sampling, window: Window) -> None:
-    """Sample for the length of a window; counts environment steps."""
-    clock, steps = time.monotonic_ns, 0
-    while not window.see(clock(), steps):
-        steps += loop.fragment()
-
-
-def learning(loop: Learning, window: Window) -> None:
-    """Learn for the length of a window; counts optimizer steps."""
-    clock, updates = time.monotonic_ns, 0
-    while not window.see(clock(), updates):
-        updates += loop.round()
+def repeat(work: Callable[[], int], window: Window) -> None:
+    """Work for the length of a window, in which is counted how much was done."""
+    clock, done = time.monotonic_ns, 0
+    while not window.see(clock(), done):
+        done += work()

@@ -19,7 +19,7 @@ from programs.cli import DONE, run
 from programs.process import die_with_parent
 from suites.components.work import Learning
 
-READY = b"ready\n"
+READY = "ready"
 
 
 def measure(cell: Cell, ready: Callable[[], None]) -> dict[str, Any]:
@@ -40,13 +40,13 @@ def measure(cell: Cell, ready: Callable[[], None]) -> dict[str, Any]:
         case "bare", "sampling":
             acting = bare.Sampling(config, describe)
             ready()
-            bare.sampling(acting, sampled)
+            bare.repeat(acting.fragment, sampled)
             acting.close()
             return {"sampling": sampled.result()}
         case "bare", _:
             training = Learning(config, describe)
             ready()
-            bare.learning(training, learned)
+            bare.repeat(training.round, learned)
             return {"learning": learned.result()}
         case _, "sampling":
             ready()
@@ -69,16 +69,17 @@ def main(arguments: Sequence[str]) -> int:
     die_with_parent(parent)
     # Ctrl-C reaches all processes of a terminal; whoever started this one ends it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    out = sys.stdout.buffer
+
+    def say(answer: object) -> None:
+        sys.stdout.buffer.write(msgspec.json.encode(answer) + b"\n")
+        sys.stdout.buffer.flush()
 
     def ready() -> None:
-        out.write(READY)
-        out.flush()
+        say(READY)
         if not sys.stdin.buffer.readline():
             raise KeyboardInterrupt
 
-    out.write(msgspec.json.encode(measure(cell, ready)) + b"\n")
-    out.flush()
+    say(measure(cell, ready))
     return DONE
 
 

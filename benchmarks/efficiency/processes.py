@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
-import select
-import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +14,7 @@ import msgspec
 
 from benchmarks.efficiency.cases import Cell
 from benchmarks.efficiency.cell import READY
+from programs.child import Child, ChildFailed
 from tianji.launch.children import ONE_THREAD
 
 ROOT = Path(__file__).parent.parent.parent
@@ -25,65 +22,30 @@ SETUP_S = 120.0
 """A cell must be ready by then."""
 LIMIT_S = 180.0
 """And have measured so long after its window."""
-GRACE_S = 15.0
-"""In which a cell that is asked to end does so in order."""
-
-
-class CellFailed(RuntimeError):
-    """A cell ended without a result, or took too long."""
+CellFailed = ChildFailed
+"""A cell ended without a result, or took too long."""
 
 
 def fresh(cells: Sequence[Cell]) -> dict[str, Any]:
-    """Measure these cells at the same time; what they tell, together.
+    """Measure these cells at the same time; what they tell, together. Their sockets lie in a folder of their own.
 
     Raises
     ------
     CellFailed
-        when one of them does not tell anything; its own words are on stderr. Nothing is left running then, nor after Ctrl-C.
+        when one of them does not tell anything. Nothing is left running then, nor after Ctrl-C.
     """
     with tempfile.TemporaryDirectory(prefix="tj") as folder, ExitStack() as stack:
-        processes = [stack.enter_context(process(cell, folder)) for cell in cells]
-        for started in processes:
-            if _line(started, SETUP_S) != READY:
-                raise CellFailed("a cell said something else than that it is ready")
-        for started in processes:
-            assert started.stdin is not None
-            started.stdin.write(b"go\n")
+        environment = {**os.environ, **ONE_THREAD, "TMPDIR": folder}
+        children = []
+        for cell in cells:
+            command = [sys.executable, "-m", "benchmarks.efficiency.cell", msgspec.json.encode(cell).decode(), str(os.getpid())]
+            children.append(stack.enter_context(Child(f"{cell.side} {cell.part}", command, cwd=ROOT, env=environment)))
+        for child in children:
+            if child.answer(SETUP_S) != READY:
+                raise CellFailed(f"{child.name}: said something else than that it is ready")
+        for child in children:
+            child.ask("go")
         told: dict[str, Any] = {}
-        for cell, started in zip(cells, processes, strict=True):
-            told |= json.loads(_line(started, cell.warmup_s + cell.seconds + LIMIT_S))
+        for cell, child in zip(cells, children, strict=True):
+            told |= child.answer(cell.warmup_s + cell.seconds + LIMIT_S)
         return told
-
-
-@contextmanager
-def process(cell: Cell, folder: str) -> Iterator[subprocess.Popen[bytes]]:
-    """A cell's process, which is gone afterwards, however it ends; its sockets lie in `folder`."""
-    command = [sys.executable, "-m", "benchmarks.efficiency.cell", msgspec.json.encode(cell).decode(), str(os.getpid())]
-    environment = {**os.environ, **ONE_THREAD, "TMPDIR": folder}
-    pipe = subprocess.PIPE
-    with subprocess.Popen(command, stdin=pipe, stdout=pipe, cwd=ROOT, env=environment, bufsize=0) as started:
-        try:
-            yield started
-        except BaseException:
-            started.terminate()
-            raise
-        finally:
-            try:
-                started.wait(GRACE_S)
-            except subprocess.TimeoutExpired:
-                # What it has started ends with it.
-                started.kill()
-
-
-def _line(started: subprocess.Popen[bytes], limit_s: float) -> bytes:
-    """The next line that a cell says."""
-    assert started.stdout is not None
-    text, deadline = b"", time.monotonic() + limit_s
-    while not text.endswith(b"\n"):
-        if not select.select([started.stdout], [], [], max(0.0, deadline - time.monotonic()))[0]:
-            raise CellFailed(f"a cell said nothing within {limit_s:.0f} s")
-        part = started.stdout.read(1 << 16)
-        if not part:
-            raise CellFailed(f"a cell ended with status {started.wait(GRACE_S)} before it had measured")
-        text += part
-    return text

@@ -167,17 +167,8 @@ def learning(config: TrainConfig, describe: EnvDescription, window: Window) -> l
                         if slot not in filled:
                             filled.add(slot)
                             outlet.slot(slot)[: chunk.size_bytes] = memoryview(chunk.memory)[: chunk.size_bytes]
-                        header = ChunkHeader(
-                            actor,
-                            sequence[actor],
-                            version,
-                            edge.layout.id,
-                            chunk.count,
-                            chunk.ragged_rows,
-                            chunk.size_bytes,
-                            slot,
-                        )
-                        outlet.send([header])
+                        counted = chunk.count, chunk.ragged_rows, chunk.size_bytes
+                        outlet.send([ChunkHeader(actor, sequence[actor], version, edge.layout.id, *counted, slot)])
                         sequence[actor] += 1
                     slots.clear()
 

@@ -10,8 +10,10 @@ another rule can be tried on them.
 
 from __future__ import annotations
 
+import itertools
 import statistics
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -77,10 +79,9 @@ def lines(found: dict[str, list[Comparison]]) -> list[str]:
             f"{open_ones} inconclusive; rounds: median {statistics.median(rounds):g}, most {max(rounds)}; "
             f"seconds: median {statistics.median(seconds):.0f}, most {max(seconds):.0f}"
         )
-        blamed: dict[str, int] = {}
+        blamed = Counter(dict.fromkeys(decided[0][0], 0))
         for verdicts, _, _ in decided:
-            for name, verdict in verdicts.items():
-                blamed[name] = blamed.get(name, 0) + (verdict.kind == "worse")
+            blamed.update(name for name, verdict in verdicts.items() if verdict.kind == "worse")
         told += [f"    {name}: {count}" for name, count in blamed.items() if count]
     return told
 
@@ -99,17 +100,16 @@ def main(arguments: Sequence[str]) -> int:
         for kind in kinds:
             if kind not in (NOTHING, *KINDS):
                 raise ConfigError(f"unknown kind {kind!r}; known: {', '.join((NOTHING, *KINDS))}")
-        for number in range(options.each):
-            for kind in kinds:
-                folder = options.out / f"{kind}-{number:03d}"
-                if folder.exists():
-                    continue
-                try:
-                    trial(kind, folder)
-                except RevisionFailed as error:
-                    print(f"trials: {error}", file=sys.stderr)
-                    return FAILED
-                print(f"{folder.name}: done", flush=True)
+        for number, kind in itertools.product(range(options.each), kinds):
+            folder = options.out / f"{kind}-{number:03d}"
+            if folder.exists():
+                continue
+            try:
+                trial(kind, folder)
+            except RevisionFailed as error:
+                print(f"trials: {error}", file=sys.stderr)
+                return FAILED
+            print(f"{folder.name}: done", flush=True)
     print("\n".join(lines(recorded(options.show or options.out))))
     return DONE
 

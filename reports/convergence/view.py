@@ -36,6 +36,11 @@ class Trained(View):
         return [label for label in self.shown if label != REFERENCE]
 
     @property
+    def stopped(self) -> bool:
+        """Whether runs ended when they had reached their goal."""
+        return any(b.manifest.configuration.get("stop_at_goal", False) for b in self.bundles)
+
+    @property
     def seeds(self) -> list[int]:
         """Of its runs."""
         return sorted({b.manifest.seed for b in self.bundles})

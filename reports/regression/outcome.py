@@ -13,7 +13,7 @@ from reports.words import Words, render
 from suites.records import machine
 from suites.statistics import gate
 from suites.statistics.comparison import Comparison
-from suites.statistics.gate import Kind, Verdict
+from suites.statistics.gate import Judgement, Kind
 
 SCHEMA = "tianji-bench/regression/1"
 WORDS: dict[Kind, str] = {"worse": "WORSE", "equivalent": "the same"}
@@ -70,7 +70,7 @@ def of(comparison: Comparison) -> Outcome:
         when there are too few rounds to say anything.
     """
     worsenings, better = comparison.worsenings(), comparison.better
-    verdicts: dict[str, Verdict] = {}
+    verdicts: dict[str, Judgement] = {}
     used = 0
     if comparison.metrics:
         verdicts, used, _ = gate.decide(worsenings, better, comparison.rule)

@@ -26,20 +26,10 @@ def medians(revision: Revision) -> dict[str, float]:
     """
     with tempfile.TemporaryDirectory(prefix="tj") as folder:
         file = Path(folder, "micro.json")
-        command = [
-            revision.python,
-            "-m",
-            "pytest",
-            "benchmarks",
-            "-q",
-            "-p",
-            "no:cacheprovider",
-            *BRIEF,
-            f"--benchmark-json={file}",
-        ]
+        pytest = [revision.python, "-m", "pytest", "benchmarks", "-q", "-p", "no:cacheprovider", *BRIEF]
         try:
             done = subprocess.run(
-                command,
+                [*pytest, f"--benchmark-json={file}"],
                 cwd=revision.tree,
                 env=revision.environment(),
                 capture_output=True,

@@ -3,6 +3,9 @@
 What is measured is real role and channel code, without the waiting that makes a whole system's figures scatter. Three parts do
 not measure how fast the machine is: `returns-ppo` and `returns-dqn` train in the lockstep world, `production-unequal` runs
 roles on a clock of events. The same code gives them the same values to the last bit, however busy the machine is.
+
+A part is made by a generator function: it is given a seed and the part's settings, gets everything ready, and yields what does
+a piece of work; what it opened is closed when it goes on.
 """
 
 from __future__ import annotations
@@ -11,10 +14,10 @@ import itertools
 import statistics
 import tempfile
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
-from typing import Any, ClassVar, Literal
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import msgspec
 import numpy as np
@@ -38,6 +41,8 @@ from tianji.training import train
 from tianji.worlds.sampler import Sampler
 
 Better = Literal["higher", "lower"]
+Work = Callable[[], float]
+"""Does a piece of work and returns how much of the unit it was; of a part that is not timed, its value."""
 
 SLOTS = 16
 """Chunks in flight on an edge that is measured."""
@@ -45,42 +50,43 @@ HANDSHAKE_S = 20.0
 """In which two ends in one process must have found each other."""
 
 
-class Part(ABC):
-    """One part; prepared once in a process, measured again and again.
+@dataclass(frozen=True)
+class Part:
+    """One part."""
 
-    Parameters
-    ----------
-    seed
-        of what is random in its work.
-    """
-
-    name: ClassVar[str]
-    about: ClassVar[str]
-    unit: ClassVar[str]
-    better: ClassVar[Better] = "higher"
-    timed: ClassVar[bool] = True
+    name: str
+    about: str
+    unit: str
+    make: Callable[..., Iterator[Work]]
+    settings: dict[str, Any]
+    """Given to `make`."""
+    timed: bool = True
     """Whether its value depends on how fast and how busy the machine is."""
+    better: Better = "higher"
 
-    def __init__(self, seed: int) -> None:
-        self.seed = seed
-        self._stack = ExitStack()
-
-    @classmethod
-    @abstractmethod
-    def configuration(cls) -> dict[str, Any]:
+    @property
+    def configuration(self) -> dict[str, Any]:
         """All that says what its work is: values are comparable where this is the same."""
+        workload = self.settings.get("workload")
+        return self.settings | ({"workload": msgspec.to_builtins(catalogue.load(workload))} if workload else {})
 
-    @abstractmethod
-    def prepare(self) -> None:
-        """Get everything ready."""
+    def prepare(self, seed: int) -> Prepared:
+        """Get everything ready; the seed is of what is random in its work."""
+        return Prepared(self, seed)
 
-    @abstractmethod
-    def work(self) -> int:
-        """Do a piece of work; how much of the unit it was."""
+
+class Prepared:
+    """A part that is ready; measured again and again."""
+
+    def __init__(self, part: Part, seed: int) -> None:
+        self._stack, self._timed = ExitStack(), part.timed
+        self.work = self._stack.enter_context(contextmanager(part.make)(seed, **part.settings))
 
     def measure(self, seconds: float) -> float:
-        """Work for at least so long; units a second."""
-        done, begun = 0, time.perf_counter()
+        """Work for at least so long; units a second. What is not timed has a value of its own."""
+        if not self._timed:
+            return self.work()
+        done, begun = 0.0, time.perf_counter()
         while True:
             done += self.work()
             took = time.perf_counter() - begun
@@ -112,256 +118,169 @@ def _config(workload: str, seed: int) -> TrainConfig:
     return TianJi().config(Task(TianJi.name, catalogue.load(workload), seed, (0,)))
 
 
-class Sampling(Part):
+def sampling(seed: int, workload: str) -> Iterator[Work]:
     """An actor's work: environments, inference, and the chunk that comes of them."""
+    config, describe = frozen(_config(workload, seed)), catalogue.load(workload).describe()
+    layout = chunk_layout(config, describe)
+    memory = bytearray(layout.capacity_bytes)
+    sampler = Sampler(config, describe, layout, lambda ref: layout.views(memory), 0, time.monotonic_ns)
 
-    name, about, unit = "sampling", "environments and inference of an actor", "steps/s"
-    workload: ClassVar[str] = "cartpole-ppo-zoo"
-
-    @classmethod
-    def configuration(cls) -> dict[str, Any]:
-        return {"workload": msgspec.to_builtins(catalogue.load(cls.workload))}
-
-    def prepare(self) -> None:
-        config, describe = frozen(_config(self.workload, self.seed)), catalogue.load(self.workload).describe()
-        layout = chunk_layout(config, describe)
-        memory = bytearray(layout.capacity_bytes)
-        self._sampler = Sampler(config, describe, layout, lambda ref: layout.views(memory), 0, time.monotonic_ns)
-        self._stack.callback(self._sampler.close)
-        self._sampler.weights()[:] = self._sampler.network.initialise(self.seed)
-
-    def work(self) -> int:
-        done = self._sampler.run(Rollout(SlotRef(0, 0)))
-        self._sampler.take_finished()
+    def work() -> int:
+        done = sampler.run(Rollout(SlotRef(0, 0)))
+        sampler.take_finished()
         return done.count
 
+    try:
+        sampler.weights()[:] = sampler.network.initialise(seed)
+        yield work
+    finally:
+        sampler.close()
 
-class Updates(Part):
+
+def updates(seed: int, workload: str) -> Iterator[Work]:
     """A learner's work on recorded chunks; nothing changes, so that every round is like the one before."""
-
-    unit = "updates/s"
-    workload: ClassVar[str]
-
-    @classmethod
-    def configuration(cls) -> dict[str, Any]:
-        return {"workload": msgspec.to_builtins(catalogue.load(cls.workload))}
-
-    def prepare(self) -> None:
-        self._learning = Learning(frozen(_config(self.workload, self.seed)), catalogue.load(self.workload).describe())
-
-    def work(self) -> int:
-        return self._learning.round()
+    yield Learning(frozen(_config(workload, seed)), catalogue.load(workload).describe()).round
 
 
-class UpdatesPPO(Updates):
-    """PPO on CartPole, as Stable-Baselines3's zoo has it."""
-
-    name, about = "updates-ppo", "rounds of PPO's updates"
-    workload = "cartpole-ppo-zoo"
-
-
-class UpdatesDQN(Updates):
-    """DQN on CartPole, as Stable-Baselines3's zoo has it."""
-
-    name, about = "updates-dqn", "insertions into a replay, and DQN's updates"
-    workload = "cartpole-dqn-zoo"
-
-
-class Chunks(Part):
+def chunks(seed: int, scheme: str, size_bytes: int, slots: int) -> Iterator[Work]:
     """Chunks from one end of an edge to the other, both in this process: copied into their slots, looked at there, credited."""
+    spec = EdgeSpec(opaque_layout(size_bytes), slots, 1)
+    layout, body, numbers = spec.layout.id, np.random.default_rng(seed).bytes(size_bytes), itertools.count()
+    free: list[SlotRef] = []
 
-    unit = "chunks/s"
-    scheme: ClassVar[str]
-    size_bytes: ClassVar[int]
-
-    @classmethod
-    def configuration(cls) -> dict[str, Any]:
-        return {"scheme": cls.scheme, "size_bytes": cls.size_bytes, "slots": SLOTS}
-
-    def prepare(self) -> None:
-        self._spec = EdgeSpec(opaque_layout(self.size_bytes), SLOTS, 1)
-        network = self._stack.enter_context(Network())
-        folder = self._stack.enter_context(tempfile.TemporaryDirectory(prefix="tj"))
-        uri = "tcp://127.0.0.1:0" if self.scheme == "tcp" else f"{self.scheme}://{folder}/edge"
-        self._inlet = network.inlet(uri, self._spec)
-        self._outlet = network.outlet(self._inlet.uri, self._spec, 0)
-        self._waiter = self._stack.enter_context(Waiter([self._inlet, self._outlet]))
-        self._body, self._sequence = np.random.default_rng(self.seed).bytes(self.size_bytes), itertools.count()
-        self._free: list[SlotRef] = []
-        _until_found(self._all_free, self._waiter, self.scheme)
-
-    def _all_free(self) -> bool:
+    def all_free() -> bool:
         """Take back what was credited; whether that is all."""
-        self._inlet.receive()
-        self._free += self._outlet.credits()
-        return len(self._free) == SLOTS
+        inlet.receive()
+        free.extend(outlet.credits())
+        return len(free) == slots
 
-    def work(self) -> int:
-        outlet, inlet, layout, body = self._outlet, self._inlet, self._spec.layout.id, self._body
-        for slot in self._free:
+    def work() -> int:
+        for slot in free:
             outlet.slot(slot)[: len(body)] = body
-        size, numbers = self.size_bytes, self._sequence
-        outlet.send([ChunkHeader(0, next(numbers), 0, layout, 1, size, size, slot) for slot in self._free])
+        outlet.send([ChunkHeader(0, next(numbers), 0, layout, 1, size_bytes, size_bytes, slot) for slot in free])
         outlet.flush()
-        self._free.clear()
+        free.clear()
         got = 0
-        while got < SLOTS:
+        while got < slots:
             chunks = inlet.receive()
             if not chunks:
-                self._waiter.wait(0.05)
+                waiter.wait(0.05)
                 continue
             for chunk in chunks:
                 if inlet.body(chunk.slot)[-1] != body[-1]:
-                    raise RuntimeError(f"a chunk over {self.scheme} is not what was sent")
+                    raise RuntimeError(f"a chunk over {scheme} is not what was sent")
             inlet.release([chunk.slot for chunk in chunks])
             got += len(chunks)
         inlet.flush()
-        while not self._all_free():
-            self._waiter.wait(0.05)
-        return SLOTS
+        while not all_free():
+            waiter.wait(0.05)
+        return slots
+
+    with Network() as network, tempfile.TemporaryDirectory(prefix="tj") as folder:
+        inlet = network.inlet("tcp://127.0.0.1:0" if scheme == "tcp" else f"{scheme}://{folder}/edge", spec)
+        outlet = network.outlet(inlet.uri, spec, 0)
+        with Waiter([inlet, outlet]) as waiter:
+            _until_found(all_free, waiter, scheme)
+            yield work
 
 
-class ChunksOnHost(Chunks):
-    """Within a host."""
-
-    name, about = "channel-shm", "chunks of 4 KiB through shared memory"
-    scheme, size_bytes = "shm", 4096
-
-
-class ChunksBetweenHosts(Chunks):
-    """As between hosts."""
-
-    name, about = "channel-tcp", "chunks of 64 KiB over TCP on loopback"
-    scheme, size_bytes = "tcp", 65536
-
-
-class Weights(Part):
+def weights(seed: int, scheme: str, parameters: int) -> Iterator[Work]:
     """Weights from a learner's end to an actor's, both in this process."""
+    vector, versions = np.random.default_rng(seed).normal(size=parameters).astype(np.float32), itertools.count()
+    out = np.zeros_like(vector)
 
-    name, about, unit = "weights-shm", "vectors of 40 KB from a learner to an actor, through shared memory", "vectors/s"
-    parameters: ClassVar[int] = 10_000
+    def found() -> bool:
+        publisher.serve()
+        return reader.latest(out) is not None
 
-    @classmethod
-    def configuration(cls) -> dict[str, Any]:
-        return {"scheme": "shm", "parameters": cls.parameters}
-
-    def prepare(self) -> None:
-        network = self._stack.enter_context(Network())
-        folder = self._stack.enter_context(tempfile.TemporaryDirectory(prefix="tj"))
-        self._publisher = network.weights_outlet(f"shm://{folder}/weights", self.parameters)
-        self._reader = network.weights_inlet(self._publisher.uri, self.parameters)
-        self._vector = np.random.default_rng(self.seed).normal(size=self.parameters).astype(np.float32)
-        self._out = np.zeros_like(self._vector)
-        self._versions = itertools.count()
-        self._publisher.publish(next(self._versions), self._vector)
-        with Waiter([self._publisher, self._reader]) as waiter:
-            _until_found(self._found, waiter, "weights")
-
-    def _found(self) -> bool:
-        self._publisher.serve()
-        return self._reader.latest(self._out) is not None
-
-    def work(self) -> int:
-        version = next(self._versions)
-        self._publisher.publish(version, self._vector)
-        if self._reader.latest(self._out) != version or self._out[-1] != self._vector[-1]:
+    def work() -> int:
+        version = next(versions)
+        publisher.publish(version, vector)
+        if reader.latest(out) != version or out[-1] != vector[-1]:
             raise RuntimeError("a vector is not what was published")
         return 1
 
+    with Network() as network, tempfile.TemporaryDirectory(prefix="tj") as folder:
+        publisher = network.weights_outlet(f"{scheme}://{folder}/weights", parameters)
+        reader = network.weights_inlet(publisher.uri, parameters)
+        publisher.publish(next(versions), vector)
+        with Waiter([publisher, reader]) as waiter:
+            _until_found(found, waiter, "weights")
+        yield work
 
-class Returns(Part):
+
+def returns(seed: int, workload: str, steps: int) -> Iterator[Work]:
     """What is learnt from so many steps: the mean return of all episodes, in the lockstep world."""
+    config = replace(_config(workload, seed), world="lockstep", stop_steps=steps, stop_seconds=None)
 
-    unit, timed = "return", False
-    workload: ClassVar[str]
-    steps: ClassVar[int]
-
-    @classmethod
-    def configuration(cls) -> dict[str, Any]:
-        return {"workload": msgspec.to_builtins(catalogue.load(cls.workload)), "steps": cls.steps}
-
-    def prepare(self) -> None:
-        config = _config(self.workload, self.seed)
-        self._config = replace(config, world="lockstep", stop_steps=self.steps, stop_seconds=None)
-
-    def measure(self, seconds: float) -> float:
-        returns: list[float] = []
+    def value() -> float:
+        found: list[float] = []
 
         def listen(message: Any) -> None:
             if isinstance(message, Episodes):
-                returns.extend(episode.episode_return for episode in message.episodes)
+                found.extend(episode.episode_return for episode in message.episodes)
 
-        train(self._config, listen)
-        return statistics.fmean(returns)
+        train(config, listen)
+        return statistics.fmean(found)
 
-    def work(self) -> int:
-        raise NotImplementedError("returns are no rate")
-
-
-class ReturnsPPO(Returns):
-    """Of PPO."""
-
-    name, about = "returns-ppo", "mean return of CartPole's first 20,480 steps with PPO"
-    workload, steps = "cartpole-ppo-zoo", 20_480
+    yield value
 
 
-class ReturnsDQN(Returns):
-    """Of DQN."""
+def unequal(seed: int, workload: str, round_s: float, sigma: float, seconds: float) -> Iterator[Work]:
+    """What relaxed actors whose speeds differ four times produce: nobody should wait for the slowest.
 
-    name, about = "returns-dqn", "mean return of CartPole's first 6,144 steps with DQN"
-    workload, steps = "cartpole-dqn-zoo", 6_144
+    Parameters
+    ----------
+    sigma
+        of the logarithm of a chunk's time about its actor's mean.
+    seconds
+        on the clock of events.
+    """
+    loaded = catalogue.load(workload)
+    assert loaded.simulator is not None
+    simulator = loaded.simulator
+    config = Relaxed().config(Task(Relaxed.name, loaded, seed, (0,)))
 
+    def times(number: int) -> Iterator[float]:
+        rng = np.random.default_rng([seed, number])
+        mean = scale(simulator, number) * simulator.step_seconds * config.fragment_steps
+        while True:
+            yield mean * rng.lognormal(-(sigma**2) / 2, sigma)
 
-class UnequalActors(Part):
-    """What relaxed actors whose speeds differ four times produce: nobody should wait for the slowest."""
-
-    name, about, unit, timed = "production-unequal", "relaxed actors of unequal speed, on a clock of events", "steps/s", False
-    workload: ClassVar[str] = "cartpole-ppo-waiting"
-    round_s: ClassVar[float] = 0.01
-    sigma: ClassVar[float] = 0.2
-    """Of the logarithm of a chunk's time about its actor's mean."""
-    seconds: ClassVar[float] = 30.0
-
-    @classmethod
-    def configuration(cls) -> dict[str, Any]:
-        own = {"round_s": cls.round_s, "sigma": cls.sigma, "seconds": cls.seconds}
-        return {"workload": msgspec.to_builtins(catalogue.load(cls.workload)), **own}
-
-    def prepare(self) -> None:
-        workload = catalogue.load(self.workload)
-        assert workload.simulator is not None
-        simulator = workload.simulator
-        self._config = Relaxed().config(Task(Relaxed.name, workload, self.seed, (0,)))
-
-        def times(number: int) -> Iterator[float]:
-            rng = np.random.default_rng([self.seed, number])
-            mean = scale(simulator, number) * simulator.step_seconds * self._config.fragment_steps
-            while True:
-                yield mean * rng.lognormal(-(self.sigma**2) / 2, self.sigma)
-
-        self._times = times
-
-    def measure(self, seconds: float) -> float:
-        clockwork = Clockwork(self._config, self._times, self.round_s)
-        clockwork.run(self.seconds)
+    def value() -> float:
+        clockwork = Clockwork(config, times, round_s)
+        clockwork.run(seconds)
         return clockwork.produced / clockwork.now
 
-    def work(self) -> int:
-        raise NotImplementedError("it counts seconds of a clock of its own")
+    yield value
 
 
-PARTS: dict[str, type[Part]] = {
+PPO, DQN = {"workload": "cartpole-ppo-zoo"}, {"workload": "cartpole-dqn-zoo"}
+ON_HOST = {"scheme": "shm", "size_bytes": 4096, "slots": SLOTS}
+BETWEEN_HOSTS = {"scheme": "tcp", "size_bytes": 65536, "slots": SLOTS}
+PPO_STEPS, DQN_STEPS = PPO | {"steps": 20_480}, DQN | {"steps": 6_144}
+VECTOR = {"scheme": "shm", "parameters": 10_000}
+UNEQUAL = {"workload": "cartpole-ppo-waiting", "round_s": 0.01, "sigma": 0.2, "seconds": 30.0}
+
+PARTS = {
     part.name: part
     for part in (
-        Sampling,
-        UpdatesPPO,
-        UpdatesDQN,
-        ChunksOnHost,
-        ChunksBetweenHosts,
-        Weights,
-        ReturnsPPO,
-        ReturnsDQN,
-        UnequalActors,
+        Part("sampling", "environments and inference of an actor", "steps/s", sampling, PPO),
+        Part("updates-ppo", "rounds of PPO's updates", "updates/s", updates, PPO),
+        Part("updates-dqn", "insertions into a replay, and DQN's updates", "updates/s", updates, DQN),
+        Part("channel-shm", "chunks of 4 KiB through shared memory", "chunks/s", chunks, ON_HOST),
+        Part("channel-tcp", "chunks of 64 KiB over TCP on loopback", "chunks/s", chunks, BETWEEN_HOSTS),
+        Part("weights-shm", "vectors of 40 KB from a learner to an actor, through shared memory", "vectors/s", weights, VECTOR),
+        Part("returns-ppo", "mean return of CartPole's first 20,480 steps with PPO", "return", returns, PPO_STEPS, timed=False),
+        Part("returns-dqn", "mean return of CartPole's first 6,144 steps with DQN", "return", returns, DQN_STEPS, timed=False),
+        Part(
+            "production-unequal",
+            "relaxed actors of unequal speed, on a clock of events",
+            "steps/s",
+            unequal,
+            UNEQUAL,
+            timed=False,
+        ),
     )
 }
 
@@ -369,11 +288,4 @@ PARTS: dict[str, type[Part]] = {
 def described() -> Iterator[dict[str, Any]]:
     """What a gate must know of each part before it compares two revisions."""
     for part in PARTS.values():
-        yield {
-            "name": part.name,
-            "about": part.about,
-            "unit": part.unit,
-            "better": part.better,
-            "timed": part.timed,
-            "configuration": part.configuration(),
-        }
+        yield {name: getattr(part, name) for name in ("name", "about", "unit", "better", "timed", "configuration")}

@@ -170,7 +170,7 @@ class Session:
         return replace(known, metrics=(*known.metrics, *metrics), left_out=known.left_out | only)
 
 
-def _state(verdicts: dict[str, gate.Verdict], open_ones: Sequence[str]) -> str:
+def _state(verdicts: dict[str, gate.Judgement], open_ones: Sequence[str]) -> str:
     """Where a comparison stands, in a few words."""
     worse = [name for name, verdict in verdicts.items() if verdict.kind == "worse"]
     if worse:

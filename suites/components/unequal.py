@@ -7,7 +7,7 @@ is computed: the same figures come out on every machine, to the last digit.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import count
 
@@ -124,13 +124,3 @@ class Clockwork:
             rows = round(self.config.reuse * self.config.round_steps) if steps else 0
             done = WorkDone(UpdateDone(work.argument.chunks, steps, rows), round(took * 1e9))
         heapq.heappush(self._due, (self.now + took, next(self._order), role, done))
-
-
-def unequal(times: Sequence[float]) -> Durations:
-    """Chunks that take each actor a time of its own, always the same."""
-
-    def always(number: int) -> Iterator[float]:
-        while True:
-            yield times[number]
-
-    return always

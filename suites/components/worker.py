@@ -21,7 +21,7 @@ from typing import IO, Any
 
 from programs.cli import DONE, FAILED
 from programs.process import die_with_parent
-from suites.components.parts import PARTS, Part, described
+from suites.components.parts import PARTS, Part, Prepared, described
 from suites.records import machine
 
 PROTOCOL = 1
@@ -36,12 +36,12 @@ def serve(questions: IO[str], answers: IO[str]) -> None:
 
     cores = os.sched_getaffinity(0)
 
-    def keep_to_cores(part: type[Part]) -> None:
+    def keep_to_cores(part: Part) -> None:
         # A part with threads of its own (ZeroMQ's) does as much work on one core as on two, and scatters less. Threads begin
         # where the one that starts them is.
         os.sched_setaffinity(0, {max(cores)} if part.timed else cores)
 
-    prepared: dict[str, Part] = {}
+    prepared: dict[str, Prepared] = {}
     whole = {"tree": str(machine.ROOT), "environment": machine.manifest(), "parts": list(described())}
     say({"protocol": PROTOCOL, **whole})
     try:
@@ -49,9 +49,8 @@ def serve(questions: IO[str], answers: IO[str]) -> None:
             match json.loads(line):
                 case {"prepare": name, "seed": seed}:
                     keep_to_cores(PARTS[name])
-                    part = prepared[name] = PARTS[name](seed)
-                    part.prepare()
-                    if part.timed:
+                    part = prepared[name] = PARTS[name].prepare(seed)
+                    if PARTS[name].timed:
                         # The first pieces of work are slower than those that follow.
                         part.measure(0.0)
                     say({"ready": name})

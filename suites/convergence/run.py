@@ -40,13 +40,15 @@ class Convergence(Suite):
                 raise ConfigError(f"system {name} cannot run here: {reason}; install it, or leave it out with --systems")
         workloads = [catalogue.load(name) for name in request.workloads or profile.workloads]
         only_on_policy = () if request.systems else profile.on_policy
+        sit_out = () if request.systems else profile.first_block_only
         able, skipped = _able(workloads, names, only_on_policy, asked=request.systems is not None)
         cells = [
             cell
             for block in range(request.blocks or profile.blocks)
             for workload in workloads
+            for present in [[name for name in able[workload.id] if block == 0 or name not in sit_out]]
             for cell in block_of(
-                workload.id, able[workload.id], None if request.once else profile.twice, block, first_seed=request.first_seed
+                workload.id, present, None if request.once else profile.twice, block, first_seed=request.first_seed
             )
         ]
         return self.session(request, {w.id: w for w in workloads}, names, cells), skipped
@@ -57,16 +59,19 @@ class Convergence(Suite):
     def work(self, plan: Plan, cell: Cell) -> Work:
         workload = convert(plan.workloads[cell.workload], Workload, f"workload {cell.workload}")
         under_test = systems.get(cell.system)
-        task = Task(cell.system, workload, cell.seed, plan.cores, options=cell.options)
+        stop_at_goal = self.profiles[plan.profile].stop_at_goal
+        task = Task(cell.system, workload, cell.seed, plan.cores, options=cell.options, stop_at_goal=stop_at_goal)
+        configuration = {"workload": plan.workloads[cell.workload], "system": under_test.settings(task)}
         return Work(
             task=task,
-            command=[*under_test.interpreter(), "-m", "baselines.host"],
+            command=[*under_test.interpreter(), "-m", "baselines.run"],
             limit_s=workload.budget_seconds,
             judged=workload,
+            stop_at_goal=stop_at_goal,
             manifest={
                 "system_title": under_test.title,
                 "division": workload.division,
-                "configuration": {"workload": plan.workloads[cell.workload], "system": under_test.settings(task)},
+                "configuration": configuration | ({"stop_at_goal": True} if stop_at_goal else {}),
                 "deviations": under_test.deviations(task),
             },
         )

@@ -8,6 +8,8 @@ import re
 import statistics
 import subprocess
 import time
+from collections import Counter
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -44,6 +46,22 @@ def name(environment: dict[str, Any]) -> str:
     """What to call the machine of a manifest."""
     cores = environment["cpu_usable"]
     return f"{cores} core{'s' * (cores != 1)} of {environment['cpu_model']}"
+
+
+def key(environment: dict[str, Any]) -> tuple[Any, ...]:
+    """What tells machines apart: processor, cores, quota, memory in GiB, and the kernel without its build."""
+    cpu = environment.get("cpu_model"), environment.get("cpu_usable"), environment.get("cpu_quota_cores")
+    kernel = re.match(r"[\d.]*", environment.get("kernel", ""))
+    return *cpu, round(environment.get("memory_bytes", 0) / 2**30), kernel and kernel[0]
+
+
+def names(environments: Iterable[dict[str, Any]]) -> dict[tuple[Any, ...], str]:
+    """By key, what to call each machine: with memory and kernel where others would be called the same."""
+    found = {key(one): name(one) for one in environments}
+    alike = Counter(found.values())
+    return {
+        one: called if alike[called] == 1 else f"{called}, {one[-2]} GiB, kernel {one[-1]}" for one, called in found.items()
+    }
 
 
 def noise_floor() -> float:

@@ -6,8 +6,8 @@ and unique consumption (each sample once) are three quantities that are never mi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -17,8 +17,8 @@ import pandas as pd
 
 from suites.records.bundle import Bundle
 from suites.records.events import Counter, Evaluation, FirstStep, NodeCheck, NodeUsage, Process, Progress
-from suites.statistics.crossings import Block, Crossing, Learning, learning, points
-from suites.statistics.summary import label_of
+from suites.statistics.crossings import Block, Learning, learning, points
+from suites.statistics.summary import identity, label_of
 
 SUITE = "scaling"
 COPIES = "-copies"
@@ -70,19 +70,19 @@ class Setting(NamedTuple):
         return "-".join(self)
 
 
-@dataclass(frozen=True)
-class NodeRates:
-    """What a node used a second, in the steady window; None: not known there."""
-
-    node: int
-    cpu_cores: float | None
-    cpu_budget_share: float | None
-    throttled_share: float | None
-    daemons_cores: float | None
-    wire_sent_bytes_per_s: float | None
-    wire_received_bytes_per_s: float | None
-    socket_bytes_per_s: float | None
-    control_bytes_per_s: float | None
+USED = {
+    "cpu_cores": "cpu_s",
+    "throttled_share": "throttled_s",
+    "daemons_cores": "daemons_cpu_s",
+    "wire_sent_bytes_per_s": "wire_sent_bytes",
+    "wire_received_bytes_per_s": "wire_received_bytes",
+    "socket_bytes_per_s": "socket_bytes",
+    "control_bytes_per_s": "control_bytes",
+}
+"""What a node used a second, and the total that each is the growth of."""
+NODE_COLUMNS = ["node", *dict.fromkeys(["cpu_cores", "cpu_budget_share", *USED])]
+Rates = dict[str, float | None]
+"""By `NODE_COLUMNS`, what a node used in the steady window; None: not known there."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class Run:
     window_s: float
     metrics: dict[str, float | None]
     """By the names of `SCALARS`."""
-    rates: tuple[NodeRates, ...]
+    rates: tuple[Rates, ...]
     learning: Learning | None
     """Of a run that trained to a threshold."""
 
@@ -126,16 +126,6 @@ class Run:
     def setting(self) -> Setting:
         """Which runs it may be compared with."""
         return setting_of(self.bundle)
-
-    @property
-    def crossings(self) -> dict[str, Crossing | None]:
-        """Of a run that trained to a threshold."""
-        return {} if self.learning is None else self.learning.crossings
-
-    @property
-    def measured_s(self) -> float:
-        """Likewise: how long it was watched."""
-        return float("nan") if self.learning is None else self.learning.measured_s
 
 
 def setting_of(bundle: Bundle) -> Setting:
@@ -171,10 +161,10 @@ def understand(bundle: Bundle) -> Run:
     metrics: dict[str, float | None] = {
         **{metric: progress.rate(count, start, end) for metric, count in COUNTED.items()},
         "learner_busy_share": _busy_share(bundle, progress.measured_s),
-        **{name: _mean(getattr(rate, name) for rate in rates) for name in _MEANS},
-        "daemons_cores": _total(rate.daemons_cores for rate in rates),
-        "wire_busiest_bytes_per_s": _most(
-            value for rate in rates for value in (rate.wire_sent_bytes_per_s, rate.wire_received_bytes_per_s)
+        **{name: _mean(rate[name] for rate in rates) for name in _MEANS},
+        "daemons_cores": _total(rate["daemons_cores"] for rate in rates),
+        "wire_busiest_bytes_per_s": max(
+            _known(rate[f"wire_{way}_bytes_per_s"] for rate in rates for way in WAYS), default=None
         ),
         "socket_bytes_per_payload_byte": _overhead(bundle, usage),
         **{f"{phase}_s": phases.get(phase) for phase in ("testbed", "check", "setup")},
@@ -234,11 +224,11 @@ class _Progress:
         return sum(grown) / ((end - start) / 1e9) if grown else None
 
 
+WAYS = ("sent", "received")
 _MEANS = (
     "cpu_budget_share",
     "throttled_share",
-    "wire_sent_bytes_per_s",
-    "wire_received_bytes_per_s",
+    *(f"wire_{way}_bytes_per_s" for way in WAYS),
     "socket_bytes_per_s",
     "control_bytes_per_s",
 )
@@ -252,7 +242,7 @@ def _by_node(bundle: Bundle) -> dict[int, list[NodeUsage]]:
     return {node: sorted(samples, key=lambda sample: sample.ns) for node, samples in found.items()}
 
 
-def _rates(samples: Sequence[NodeUsage], start: int, end: int, cores: float | None) -> NodeRates:
+def _rates(samples: Sequence[NodeUsage], start: int, end: int, cores: float | None) -> Rates:
     """Of one node, over that part of the window that its samples reach across."""
     start, end = max(start, samples[0].ns), min(end, samples[-1].ns)
 
@@ -263,28 +253,16 @@ def _rates(samples: Sequence[NodeUsage], start: int, end: int, cores: float | No
         low, high = np.interp([start, end], [ns for ns, _ in known], [value for _, value in known])
         return float((high - low) / ((end - start) / 1e9))
 
-    cpu_cores = rate("cpu_s")
-    return NodeRates(
-        node=samples[0].node,
-        cpu_cores=cpu_cores,
-        cpu_budget_share=None if cpu_cores is None or cores is None else cpu_cores / cores,
-        throttled_share=rate("throttled_s"),
-        daemons_cores=rate("daemons_cpu_s"),
-        wire_sent_bytes_per_s=rate("wire_sent_bytes"),
-        wire_received_bytes_per_s=rate("wire_received_bytes"),
-        socket_bytes_per_s=rate("socket_bytes"),
-        control_bytes_per_s=rate("control_bytes"),
-    )
+    used = {name: rate(total) for name, total in USED.items()}
+    cpu_cores = used["cpu_cores"]
+    share = None if cpu_cores is None or cores is None else cpu_cores / cores
+    return {"node": samples[0].node, "cpu_cores": cpu_cores, "cpu_budget_share": share, **used}
 
 
 def _busy_share(bundle: Bundle, measured_s: float) -> float | None:
     """Of who trains, whether it does so in a process of its own or in the driver's."""
-    updating = [
-        event.busy_s["update"] / measured_s
-        for event in bundle.events
-        if isinstance(event, Process) and "update" in event.busy_s and measured_s > 0
-    ]
-    return _mean(updating)
+    processes = (event for event in bundle.events if isinstance(event, Process))
+    return _mean(p.busy_s["update"] / measured_s for p in processes if "update" in p.busy_s and measured_s > 0)
 
 
 def _overhead(bundle: Bundle, usage: dict[int, list[NodeUsage]]) -> float | None:
@@ -303,10 +281,6 @@ def _mean(values: Iterable[float | None]) -> float | None:
     return float(np.mean(known)) if known else None
 
 
-def _most(values: Iterable[float | None]) -> float | None:
-    return max(_known(values), default=None)
-
-
 def _total(values: Iterable[float | None]) -> float | None:
     """None where one is missing: a part is not the sum."""
     listed = list(values)
@@ -318,14 +292,7 @@ WHAT = [*Setting._fields, "nodes", "system", "session", "block", "seed"]
 
 
 def _what(bundle: Bundle) -> dict[str, Any]:
-    m = bundle.manifest
-    return setting_of(bundle)._asdict() | {
-        "nodes": m.nodes,
-        "system": label_of(bundle),
-        "session": m.session,
-        "block": m.block,
-        "seed": m.seed,
-    }
+    return setting_of(bundle)._asdict() | {"nodes": bundle.manifest.nodes} | identity(bundle)
 
 
 def run_points(runs: Iterable[Run]) -> pd.DataFrame:
@@ -337,24 +304,23 @@ def run_points(runs: Iterable[Run]) -> pd.DataFrame:
 
 def node_points(runs: Iterable[Run]) -> pd.DataFrame:
     """One line a run and node: what it used a second."""
-    rows = [_what(run.bundle) | asdict(rate) for run in runs for rate in run.rates]
-    return pd.DataFrame(rows, columns=[*WHAT, *NodeRates.__dataclass_fields__])
+    rows = [_what(run.bundle) | rate for run in runs for rate in run.rates]
+    return pd.DataFrame(rows, columns=[*WHAT, *NODE_COLUMNS])
 
 
 def crossing_points(runs: Iterable[Run]) -> pd.DataFrame:
     """One line a run that trained to a threshold, and definition; `seconds` is empty where the run was censored."""
-    rows = [_what(run.bundle) | point for run in runs if run.learning is not None for point in points(run)]
+    rows = [_what(run.bundle) | point for run in runs if run.learning for point in points(run.learning)]
     columns = ["threshold_kind", "seconds", "seconds_before", "steps", "core_seconds", "measured_s"]
     return pd.DataFrame(rows, columns=[*WHAT, *columns])
 
 
 def check_points(bundles: Iterable[Bundle]) -> pd.DataFrame:
     """One line a run and node: what was asked for, and what was measured before the run."""
-    rows = [_what(bundle) | check for bundle in bundles for check in _checks(bundle)]
-    return pd.DataFrame(rows, columns=[*WHAT, *(name for name in NodeCheck.__struct_fields__ if name != "ns")])
-
-
-def _checks(bundle: Bundle) -> Iterator[dict[str, Any]]:
-    for event in bundle.events:
-        if isinstance(event, NodeCheck):
-            yield {name: value for name, value in msgspec.structs.asdict(event).items() if name != "ns"}
+    checks = [
+        _what(bundle) | msgspec.structs.asdict(event)
+        for bundle in bundles
+        for event in bundle.events
+        if isinstance(event, NodeCheck)
+    ]
+    return pd.DataFrame(checks, columns=[*WHAT, *(name for name in NodeCheck.__struct_fields__ if name != "ns")])

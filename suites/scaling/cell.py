@@ -12,7 +12,6 @@ import select
 import subprocess
 import sys
 import time
-import traceback
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -25,8 +24,8 @@ from msgspec import Struct
 from baselines import system as systems
 from baselines.system import Task
 from baselines.workload import Workload
-from programs.cli import DONE, FAILED, INTERRUPTED
-from programs.process import serve_a_runner
+from programs.cli import DONE
+from programs.process import serve_a_runner, status_of
 from suites.records import bundle
 from suites.records.events import AnyEvent, Counter, FirstStep, Process, Progress
 from suites.scaling.experiment import ENDLESS_STEPS
@@ -105,7 +104,7 @@ class Driver:
         (directory / TASK).write_bytes(msgspec.json.encode(task))
         self.started, told = os.pipe()
         """Readable when the first environment step has been made."""
-        command = [*systems.get(task.system).interpreter(), "-m", "baselines.host", str(directory), str(os.getpid()), str(told)]
+        command = [*systems.get(task.system).interpreter(), "-m", "baselines.run", str(directory), str(os.getpid()), str(told)]
         try:
             self.process = place.popen(command, stdin=subprocess.DEVNULL, pass_fds=(told,))
         finally:
@@ -278,18 +277,8 @@ def main(directory: Path, parent: int) -> int:
     """Measure the task of a directory."""
     task = msgspec.json.decode((directory / TASK).read_bytes(), type=CellTask)
     serve_a_runner(parent, task.cores, "tj-meter")
-    try:
-        measure(task, directory)
-        return DONE
-    except KeyboardInterrupt:
-        return INTERRUPTED
-    except SystemFailed as error:  # It has said itself what went wrong.
-        print(error, file=sys.stderr)
-        return FAILED
-    except Exception as error:  # Any failure is this cell's result.
-        traceback.print_exc()
-        print(f"{type(error).__name__}: {error}", file=sys.stderr)
-        return FAILED
+    # A system that failed has said itself what went wrong.
+    return status_of(lambda: measure(task, directory), SystemFailed)
 
 
 if __name__ == "__main__":

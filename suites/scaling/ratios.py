@@ -6,14 +6,14 @@ of nodes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 import pandas as pd
 
 from suites.scaling.analysis import COPIES, SCALARS, SUITE, Run, Setting
 from suites.statistics import summary, usl
-from suites.statistics.crossings import KINDS, Block, horizon_s, quantities, time_bounds, time_ratio
+from suites.statistics.crossings import KINDS, Block, horizon_s, quantities, time_ratios
 from suites.statistics.intervals import Estimate, bootstrap_iqm, paired_ratio
 from suites.statistics.summary import AGAIN, Row
 
@@ -53,7 +53,7 @@ def summarise(runs: Sequence[Run], pairs: Pairs, laws: Laws) -> list[Row]:
     Raises
     ------
     ValueError
-        when one workload was run in two regimes: they would be pooled.
+        when one experiment was run in two regimes: they would be pooled.
     """
     rows: list[Row] = []
     for setting, of_setting in by_setting(runs).items():
@@ -63,7 +63,7 @@ def summarise(runs: Sequence[Run], pairs: Pairs, laws: Laws) -> list[Row]:
         for label, nodes in sorted(table):
             more = {"testbed": setting.testbed, "nodes": nodes, "scaling": setting.scaling}
             here = partial(row, setting.workload, label, **more)
-            rows += _of_system(here, list(table[label, nodes].values()))
+            rows += _of_system(here, table[label, nodes].values())
             rows += _of_crossings(here, table, label, nodes)
             rows += _against_one_node(here, table, label, nodes)
             rows += _against_copies(here, table, label, nodes)
@@ -80,7 +80,7 @@ def by_setting(runs: Iterable[Run]) -> dict[Setting, list[Run]]:
     Raises
     ------
     ValueError
-        when one workload was run in two regimes.
+        when one experiment was run in two regimes.
     """
     found: dict[Setting, list[Run]] = {}
     for run in runs:
@@ -121,7 +121,7 @@ def fit_laws(runs: Iterable[Run]) -> Laws:
     Raises
     ------
     ValueError
-        when one workload was run in two regimes.
+        when one experiment was run in two regimes.
     """
     found: Laws = {}
     for setting, of_setting in by_setting(run for run in runs if not run.cores_shared).items():
@@ -136,29 +136,22 @@ def fit_laws(runs: Iterable[Run]) -> Laws:
 Here = Callable[..., Row]
 
 
-def _of_system(here: Here, runs: list[Run]) -> list[Row]:
-    rows = []
+def _of_system(here: Here, runs: Iterable[Run]) -> Iterator[Row]:
     for metric, unit in SCALARS:
         values = [value for run in runs if (value := run.metrics[metric]) is not None]
         # What crosses no link has an overhead of nothing: said, not left out.
         if values or metric == "socket_bytes_per_payload_byte":
-            rows.append(here(metric, unit, bootstrap_iqm(values)))
-    return rows
+            yield here(metric, unit, bootstrap_iqm(values))
 
 
-def _of_crossings(here: Here, table: Table, label: str, nodes: int) -> list[Row]:
+def _of_crossings(here: Here, table: Table, label: str, nodes: int) -> Iterator[Row]:
     """Of those that trained to a threshold; they are restricted to what all on as many nodes were watched for."""
-    watched = {name: [run for run in found.values() if run.learning] for (name, n), found in table.items() if n == nodes}
-    if not watched[label]:
-        return []
-    horizon, rows = horizon_s(run for runs in watched.values() for run in runs), []
-    for kind in KINDS:
-        censored = sum(run.crossings[kind] is None for run in watched[label])
-        rows += [
-            here(metric, unit, value, threshold_kind=kind, censored=censored)
-            for metric, unit, value in quantities(watched[label], kind, horizon)
-        ]
-    return rows
+    watched = {name: [r.learning for r in found.values() if r.learning] for (name, n), found in table.items() if n == nodes}
+    if own := watched[label]:
+        horizon = horizon_s(run for runs in watched.values() for run in runs)
+        for kind in KINDS:
+            more = {"threshold_kind": kind, "censored": sum(run.crossings[kind] is None for run in own)}
+            yield from (here(metric, unit, value, **more) for metric, unit, value in quantities(own, kind, horizon))
 
 
 def _paired(values: Iterable[Sequence[float | None]]) -> tuple[Estimate, int] | None:
@@ -168,22 +161,21 @@ def _paired(values: Iterable[Sequence[float | None]]) -> tuple[Estimate, int] | 
     return (paired_ratio([top for top, _ in both], [bottom for _, bottom in both]), len(listed) - len(both)) if listed else None
 
 
-def _ratio(ours: dict[Block, Run], theirs: dict[Block, Run], metric: str) -> tuple[Estimate, int] | None:
+def _ratios(ours: Mapping[Block, Run], theirs: Mapping[Block, Run]) -> Iterator[tuple[str, Estimate, int]]:
+    """Of every throughput, within blocks."""
     common = sorted(ours.keys() & theirs.keys())
-    return _paired((ours[block].metrics[metric], theirs[block].metrics[metric]) for block in common)
-
-
-def _against_one_node(here: Here, table: Table, label: str, nodes: int) -> list[Row]:
-    if (label, 1) not in table or nodes == 1 or _cores_shared(table[label, nodes]):
-        return []
-    rows = []
     for name, metric in RATIOS.items():
-        if (found := _ratio(table[label, nodes], table[label, 1], metric)) is not None:
-            speedup, censored = found
-            more = {"baseline": SELF, "censored": censored}
-            rows.append(here(f"{name}_speedup_ratio", "ratio", speedup, **more))
-            rows.append(here(f"{name}_efficiency_ratio", "ratio", scaled(speedup, 1 / nodes), **more))
-    return rows
+        if (found := _paired((ours[block].metrics[metric], theirs[block].metrics[metric]) for block in common)) is not None:
+            yield name, *found
+
+
+def _against_one_node(here: Here, table: Table, label: str, nodes: int) -> Iterator[Row]:
+    if (label, 1) not in table or nodes == 1 or _cores_shared(table[label, nodes]):
+        return
+    for name, speedup, censored in _ratios(table[label, nodes], table[label, 1]):
+        more = {"baseline": SELF, "censored": censored}
+        yield here(f"{name}_speedup_ratio", "ratio", speedup, **more)
+        yield here(f"{name}_efficiency_ratio", "ratio", scaled(speedup, 1 / nodes), **more)
 
 
 def scaled(estimate: Estimate, by: float) -> Estimate:
@@ -192,42 +184,31 @@ def scaled(estimate: Estimate, by: float) -> Estimate:
     return Estimate(value, low, high, estimate.n)
 
 
-def _against_copies(here: Here, table: Table, label: str, nodes: int) -> list[Row]:
+def _against_copies(here: Here, table: Table, label: str, nodes: int) -> Iterator[Row]:
     copies = copies_of(label, {name for name, _ in table}) if fitted(label) else None
     if copies is None or (copies, nodes) not in table:
-        return []
-    rows = []
-    for name, metric in RATIOS.items():
-        if (found := _ratio(table[label, nodes], table[copies, nodes], metric)) is not None:
-            share, censored = found
-            whose = "" if metric == HEADLINE else f"{name}_"
-            rows.append(here(f"{whose}copies_share_ratio", "ratio", share, baseline=copies, censored=censored))
-    return rows
+        return
+    for name, share, censored in _ratios(table[label, nodes], table[copies, nodes]):
+        whose = "" if RATIOS[name] == HEADLINE else f"{name}_"
+        yield here(f"{whose}copies_share_ratio", "ratio", share, baseline=copies, censored=censored)
 
 
-def _against(here: Here, table: Table, first: str, second: str, nodes: int) -> list[Row]:
+def _against(here: Here, table: Table, first: str, second: str, nodes: int) -> Iterator[Row]:
     ours, theirs = table[first, nodes], table[second, nodes]
-    rows = []
-    for name, metric in RATIOS.items():
-        if (found := _ratio(ours, theirs, metric)) is not None:
-            rows.append(here(f"{name}_ratio", "ratio", found[0], baseline=second, censored=found[1]))
+    for name, ratio, censored in _ratios(ours, theirs):
+        yield here(f"{name}_ratio", "ratio", ratio, baseline=second, censored=censored)
     one_ours, one_theirs = table.get((first, 1), {}), table.get((second, 1), {})
     everywhere = sorted(ours.keys() & theirs.keys() & one_ours.keys() & one_theirs.keys())
     speedups = ((_quotient(ours[block], one_ours[block]), _quotient(theirs[block], one_theirs[block])) for block in everywhere)
     if nodes > 1 and not _cores_shared(ours) and (found := _paired(speedups)) is not None:
-        rows.append(here("speedup_ratio", "ratio", found[0], baseline=second, censored=found[1]))
-    ours = {block: run for block, run in ours.items() if run.learning is not None}
-    theirs = {block: run for block, run in theirs.items() if run.learning is not None}
-    for kind in KINDS if ours.keys() & theirs.keys() else ():
-        estimate, left_out = time_ratio(ours, theirs, kind)
-        more = {"baseline": second, "threshold_kind": kind}
-        rows.append(here("time_to_threshold_ratio", "ratio", estimate, censored=left_out, **more))
-        for name, bound, left_out in time_bounds(ours, theirs, kind):
-            rows.append(here(f"time_to_threshold_ratio_{name}", "ratio", bound, censored=left_out, **more))
-    return rows
+        yield here("speedup_ratio", "ratio", found[0], baseline=second, censored=found[1])
+    trained, others = ({block: run.learning for block, run in side.items() if run.learning} for side in (ours, theirs))
+    for kind in KINDS if trained.keys() & others.keys() else ():
+        for metric, estimate, censored in time_ratios(trained, others, kind):
+            yield here(metric, "ratio", estimate, baseline=second, threshold_kind=kind, censored=censored)
 
 
-def _cores_shared(runs: dict[Block, Run]) -> bool:
+def _cores_shared(runs: Mapping[Block, Run]) -> bool:
     """Of runs of one setting, which are alike in that: what many nodes do over what one does says nothing then."""
     return any(run.cores_shared for run in runs.values())
 

@@ -1,5 +1,8 @@
 """What the scaling suite runs in each profile: constants only."""
 
+from pathlib import Path
+
+import msgspec
 from msgspec import Struct
 
 from suites.scaling.experiment import Experiment
@@ -7,65 +10,11 @@ from suites.scaling.experiment import Experiment
 NAME = "scaling"
 ABOUT = "throughput and time to a return on one to eight nodes, emulated or real"
 
-GIGABIT = 10**9
-NODE_CORES = 0.2
-"""Eight of them are 1.6 cores: on a machine of two there is room for what starts them and watches."""
-
 EXPERIMENTS = {
     experiment.id: experiment
-    for experiment in (
-        Experiment(
-            id="ppo-cpu-weak",
-            title="PPO to a return, CPU-bound nodes, 8 environments a node",
-            workload="cartpole-ppo-nodes",
-            regime="cpu-bound",
-            scaling="weak",
-            cores=NODE_CORES,
-            link_bits_per_s=GIGABIT,
-            seconds=25,
-            to_threshold=True,
-        ),
-        Experiment(
-            id="dqn-cpu-weak",
-            title="DQN, CPU-bound nodes, 8 environments a node",
-            workload="cartpole-dqn-nodes",
-            regime="cpu-bound",
-            scaling="weak",
-            cores=NODE_CORES,
-            link_bits_per_s=GIGABIT,
-            seconds=16,
-        ),
-        Experiment(
-            id="dqn-latency-weak",
-            title="DQN on slow simulators, 16 a node",
-            workload="cartpole-dqn-latency",
-            regime="latency-bound",
-            scaling="weak",
-            cores=NODE_CORES,
-            link_bits_per_s=GIGABIT,
-            seconds=20,
-        ),
-        Experiment(
-            id="dqn-link-weak",
-            title="DQN on pictures, links of 1 Gbit/s, 8 environments a node",
-            workload="pixels-dqn-link",
-            regime="link-bound",
-            scaling="weak",
-            link_bits_per_s=GIGABIT,
-            seconds=10,
-        ),
-        Experiment(
-            id="ppo-cpu-strong",
-            title="PPO to a return, CPU-bound nodes, 48 environments in all",
-            workload="cartpole-ppo-strong",
-            regime="cpu-bound",
-            scaling="strong",
-            cores=NODE_CORES,
-            link_bits_per_s=GIGABIT,
-            seconds=25,
-            to_threshold=True,
-        ),
-    )
+    for experiment in msgspec.toml.decode(
+        Path(__file__).with_name("experiments.toml").read_bytes(), type=dict[str, tuple[Experiment, ...]]
+    )["experiments"]
 }
 
 SIZES = (1, 2, 3, 4, 6, 8)

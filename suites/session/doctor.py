@@ -28,7 +28,7 @@ ENOUGH_CORES = 2
 MEMORY_BYTES = 8 << 30
 
 
-class Finding(NamedTuple):
+class Ability(NamedTuple):
     """One line."""
 
     what: str
@@ -36,7 +36,7 @@ class Finding(NamedTuple):
     says: str
 
 
-def findings(*, measure: bool) -> Iterator[Finding]:
+def findings(*, measure: bool) -> Iterator[Ability]:
     """Everything, in the order of the screen.
 
     Parameters
@@ -47,12 +47,12 @@ def findings(*, measure: bool) -> Iterator[Finding]:
     found = machine.manifest()
     yield from hardware(found)
     emulated = registry.unavailable("netns")
-    yield Finding("eight emulated nodes", "no" if emulated else "yes", emulated or "scaling suite: --testbed netns")
+    yield Ability("eight emulated nodes", "no" if emulated else "yes", emulated or "scaling suite: --testbed netns")
     hosts = netns.unavailable()
-    yield Finding("two emulated hosts", "no" if hosts else "yes", hosts or "transmission suite: links of 1 Gbit/s and unshaped")
+    yield Ability("two emulated hosts", "no" if hosts else "yes", hosts or "transmission suite: links of 1 Gbit/s and unshaped")
     delays = None if hosts else netns.delays()
     if delays is not None:
-        yield Finding(
+        yield Ability(
             "delays on links",
             "yes" if delays else "no",
             "netem" if delays else "this kernel has no netem: links have a rate, and no delay",
@@ -62,41 +62,41 @@ def findings(*, measure: bool) -> Iterator[Finding]:
         yield noise()
 
 
-def hardware(found: dict[str, Any]) -> Iterator[Finding]:
+def hardware(found: dict[str, Any]) -> Iterator[Ability]:
     """Cores, memory, and what else goes on."""
     cores, quota = found["cpu_usable"], found["cpu_quota_cores"]
     few = cores < ENOUGH_CORES or (quota is not None and quota < ENOUGH_CORES)
     limit = "" if quota is None else f", of which a quota grants {quota:g}"
     words = "; actors and learner take turns" if few else ""
-    yield Finding(
+    yield Ability(
         "cores", "careful" if few else "yes", f"{cores} usable of {found['cpu_count']}{limit}: {found['cpu_model']}{words}"
     )
     memory = found["memory_bytes"]
     little = memory < MEMORY_BYTES
-    yield Finding(
+    yield Ability(
         "memory", "careful" if little else "yes", f"{memory / 2**30:.1f} GiB" + ("; RLlib on nodes needs 8" if little else "")
     )
     load = found["load_1min_at_start"]
     busy = load > 0.5 * cores
-    yield Finding(
+    yield Ability(
         "idle",
         "careful" if busy else "yes",
         f"load {load} over one minute" + ("; other work makes results noisy" if busy else ""),
     )
 
 
-def gpu() -> Finding:
+def gpu() -> Ability:
     """Whether updates can be computed on a GPU."""
     if find_spec("torch") is None:
-        return Finding("GPU", "no", "torch is not installed")
+        return Ability("GPU", "no", "torch is not installed")
     import torch
 
     if not torch.cuda.is_available():
-        return Finding("GPU", "no", "torch finds no CUDA device: 84x84 Atari trains at a few hundred steps/s")
-    return Finding("GPU", "yes", str(torch.cuda.get_device_name(0)))
+        return Ability("GPU", "no", "torch finds no CUDA device: 84x84 Atari trains at a few hundred steps/s")
+    return Ability("GPU", "yes", str(torch.cuda.get_device_name(0)))
 
 
-def noise() -> Finding:
+def noise() -> Ability:
     """The same code against itself, in turns."""
     own = Revision("this revision", sys.executable, machine.ROOT)
     logs: dict[str, list[float]] = {name: [] for name in PARTS}
@@ -119,14 +119,14 @@ def noise() -> Finding:
     return judged(logs)
 
 
-def judged(logs: Mapping[str, Sequence[float]]) -> Finding:
+def judged(logs: Mapping[str, Sequence[float]]) -> Ability:
     """What ratios of the same to itself say of what can be told apart."""
     spread = {name: statistics.stdev(values) for name, values in logs.items()}
     # Student's t on the logarithms of five ratios.
     apart = math.expm1(float(stdtrit(BLOCKS - 1, 0.975)) * max(spread.values()) / math.sqrt(BLOCKS))
     said = ", ".join(f"{name} {value:.1%}" for name, value in spread.items())
     state: State = "careful" if apart > NOISY else "yes"
-    return Finding(
+    return Ability(
         "noise floor",
         state,
         f"the same against itself scatters by {said} (turns of {SECONDS:g} s); "

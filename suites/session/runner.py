@@ -116,7 +116,11 @@ def run_cell(suite: Suite, plan: Plan, cell: Cell, out: Path, progress: Callable
     if failure is None and work.judged is not None:
         snapshots = [event for event in events if isinstance(event, Snapshot)]
         later += evaluate(
-            partial, work.judged, snapshots, lambda done: progress(share + (1 - share) * done, "evaluating snapshots")
+            partial,
+            work.judged,
+            snapshots,
+            lambda done: progress(share + (1 - share) * done, "evaluating snapshots"),
+            stop_at_goal=work.stop_at_goal,
         )
     with (partial / "events.jsonl").open("ab") as file:
         file.writelines(bundle.encode_event(event) + b"\n" for event in later)

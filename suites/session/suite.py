@@ -48,6 +48,8 @@ class Work(Struct, frozen=True, kw_only=True):
     """That it may take beside set-up and teardown."""
     judged: Workload | None = None
     """Whose snapshots are played afterwards; None: nothing is."""
+    stop_at_goal: bool = False
+    """Whether they are played no further than the crossing is confirmed."""
     manifest: Mapping[str, Any]
     """Fields of the manifest that are not of the plan, the cell or the machine."""
 

@@ -8,11 +8,12 @@ is taken. Pure functions; imports no package that trains.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 
 from suites.records.bundle import Bundle
 from suites.records.events import AnyEvent, Episode, Evaluation, FirstStep, Snapshot, Usage
@@ -36,10 +37,10 @@ class Crossing:
     """When and with how many steps a threshold was reached; the interval is closed above."""
 
     seconds: float
-    steps: int
-    core_seconds: float | None
     seconds_before: float
     """Lower end: the last moment at which it was known not to have been reached."""
+    steps: int
+    core_seconds: float | None
 
 
 @dataclass(frozen=True)
@@ -75,54 +76,45 @@ def learning(bundle: Bundle) -> Learning:
         when the bundle lacks a first step or snapshots.
     """
     workload: Mapping[str, Any] = bundle.manifest.configuration["workload"]
-    firsts = [e for e in bundle.events if isinstance(e, FirstStep)]
+    first = next((e for e in bundle.events if isinstance(e, FirstStep)), None)
     snapshots = [e for e in bundle.events if isinstance(e, Snapshot)]
-    if not firsts or not snapshots:
+    if first is None or not snapshots:
         raise ValueError(f"{bundle.path}: a completed run has a first step and snapshots")
-    start = firsts[0].ns
-    budget = workload["budget_steps"]
+    start, budget, thresholds = first.ns, workload["budget_steps"], workload["thresholds"]
     # A final oversized batch is not counted.
     snapshots = [s for s in snapshots if s.steps <= budget]
     episodes = sorted((e for e in bundle.events if isinstance(e, Episode) and e.steps <= budget), key=lambda e: e.ns)
-    training = pd.DataFrame(
-        {
-            "seconds": [(e.ns - start) / 1e9 for e in episodes],
-            "steps": [e.steps for e in episodes],
-            "mean_return": running_mean([e.episode_return for e in episodes]),
-        }
-    ).dropna()
-    evaluations = [e for e in bundle.events if isinstance(e, Evaluation)]
-    curve = {e.steps: float(np.mean(e.returns)) for e in evaluations if e.purpose == "curve"}
+    returns = [e.episode_return for e in episodes]
+    evaluations = [(e, float(np.mean(e.returns))) for e in bundle.events if isinstance(e, Evaluation)]
+    curve = {e.steps: mean for e, mean in evaluations if e.purpose == "curve"}
     judged = [s for s in snapshots if s.steps in curve]
-    evaluated = pd.DataFrame(
-        {
-            # The initial policy is published just before the first step.
-            "seconds": [max(0, s.ns - start) / 1e9 for s in judged],
-            "steps": [s.steps for s in judged],
-            "mean_return": [curve[s.steps] for s in judged],
-        }
-    )
+    scores = [curve[s.steps] for s in judged]
+
+    def seconds(event: Episode | Snapshot) -> float:
+        # The initial policy is published just before the first step.
+        return max(0, event.ns - start) / 1e9
+
+    def frame(events: Sequence[Episode | Snapshot], means: ArrayLike) -> pd.DataFrame:
+        columns = {"seconds": [seconds(e) for e in events], "steps": [e.steps for e in events], "mean_return": means}
+        return pd.DataFrame(columns)
+
     clock = _CoreClock(bundle.events, start)
-    thresholds = workload["thresholds"]
     crossings: dict[str, Crossing | None] = dict.fromkeys(KINDS)
-    index = training_crossing([e.episode_return for e in episodes], thresholds["training"])
+
+    def crossed(at: Episode | Snapshot, before: Episode | Snapshot) -> Crossing:
+        return Crossing(seconds(at), seconds(before), at.steps, clock.until(at.ns))
+
+    index = training_crossing(returns, thresholds["training"])
     if index is not None:
-        episode = episodes[index]
-        seconds = (episode.ns - start) / 1e9
-        crossings["training"] = Crossing(seconds, episode.steps, clock.until(episode.ns), seconds)
-    confirmed = {e.steps for e in evaluations if e.purpose == "confirm" and np.mean(e.returns) >= thresholds["evaluated"]}
-    for i in streaks([curve[s.steps] for s in judged], thresholds["evaluated"], workload["evaluation"]["in_a_row"]):
+        crossings["training"] = crossed(episodes[index], episodes[index])
+    confirmed = {e.steps for e, mean in evaluations if e.purpose == "confirm" and mean >= thresholds["evaluated"]}
+    for i in streaks(scores, thresholds["evaluated"], workload["evaluation"]["in_a_row"]):
         if judged[i].steps in confirmed:
-            snapshot, before = judged[i], judged[i - 1] if i else judged[i]
-            crossings["evaluated"] = Crossing(
-                max(0, snapshot.ns - start) / 1e9,
-                snapshot.steps,
-                clock.until(snapshot.ns),
-                max(0, before.ns - start) / 1e9,
-            )
+            crossings["evaluated"] = crossed(judged[i], judged[max(0, i - 1)])
             break
     end = max(snapshots[-1].ns, episodes[-1].ns if episodes else 0)
-    return Learning(training, evaluated, crossings, (end - start) / 1e9, tuple(snapshots))
+    training = frame(episodes, running_mean(returns)).dropna()
+    return Learning(training, frame(judged, scores), crossings, (end - start) / 1e9, tuple(snapshots))
 
 
 class _CoreClock:
@@ -144,21 +136,17 @@ class _CoreClock:
 def points(run: Watched) -> Iterator[dict[str, Any]]:
     """A line for each definition; `seconds` is empty where the run was censored, at `measured_s`."""
     for kind in KINDS:
-        c = run.crossings[kind]
-        yield {
-            "threshold_kind": kind,
-            "seconds": None if c is None else c.seconds,
-            "seconds_before": None if c is None else c.seconds_before,
-            "steps": None if c is None else c.steps,
-            "core_seconds": None if c is None else c.core_seconds,
-            "measured_s": run.measured_s,
-        }
+        crossing = run.crossings[kind]
+        known = vars(crossing) if crossing else dict.fromkeys(Crossing.__dataclass_fields__)
+        yield {"threshold_kind": kind, **known, "measured_s": run.measured_s}
 
 
 Quantity = tuple[str, str, Estimate]
 """Metric, unit and value."""
 Block = tuple[str, int]
 """Session and number: which runs may be paired."""
+Ratio = tuple[str, Estimate, int]
+"""Metric, value, and how many blocks it leaves out."""
 
 
 def quantities(runs: Sequence[Watched], kind: str, horizon_s: float) -> Iterator[Quantity]:
@@ -172,21 +160,19 @@ def quantities(runs: Sequence[Watched], kind: str, horizon_s: float) -> Iterator
     crossings = [run.crossings[kind] for run in runs]
     reached = [c for c in crossings if c is not None]
     n = len(runs)
-
-    def over_reached(values: list[float]) -> Estimate:
-        e = bootstrap_iqm(values)
-        return Estimate(e.value, e.low, e.high, n)
-
-    yield "time_to_threshold_s", "s", over_reached([c.seconds for c in reached])
-    yield "steps_to_threshold", "steps", over_reached([float(c.steps) for c in reached])
-    core_seconds = [c.core_seconds for c in reached if c.core_seconds is not None]
-    yield "core_seconds_to_threshold_s", "s", over_reached(core_seconds)
     spent = [run.measured_s if c is None else c.seconds for run, c in zip(runs, crossings, strict=True)]
     solved = [c is not None for c in crossings]
-    yield "expected_running_time_s", "s", Estimate(expected_running_time(spent, solved), None, None, n)
-    yield "success_rate", "share", Estimate(len(reached) / n, None, None, n)
-    yield "restricted_mean_time_s", "s", Estimate(restricted_mean(spent, solved, horizon_s), None, None, n)
-    yield "restricted_horizon_s", "s", Estimate(horizon_s, None, None, n)
+    yield "time_to_threshold_s", "s", replace(bootstrap_iqm([c.seconds for c in reached]), n=n)
+    yield "steps_to_threshold", "steps", replace(bootstrap_iqm([float(c.steps) for c in reached]), n=n)
+    core_seconds = [c.core_seconds for c in reached if c.core_seconds is not None]
+    yield "core_seconds_to_threshold_s", "s", replace(bootstrap_iqm(core_seconds), n=n)
+    for metric, unit, value in (
+        ("expected_running_time_s", "s", expected_running_time(spent, solved)),
+        ("success_rate", "share", len(reached) / n),
+        ("restricted_mean_time_s", "s", restricted_mean(spent, solved, horizon_s)),
+        ("restricted_horizon_s", "s", horizon_s),
+    ):
+        yield metric, unit, Estimate(value, None, None, n)
 
 
 def horizon_s(runs: Iterable[Watched]) -> float:
@@ -194,24 +180,17 @@ def horizon_s(runs: Iterable[Watched]) -> float:
     return min(run.measured_s for run in runs)
 
 
-def time_ratio(ours: Mapping[Block, Watched], theirs: Mapping[Block, Watched], kind: str) -> tuple[Estimate, int]:
-    """How many times faster ours are, within blocks in which both got there; and how many blocks that leaves out."""
-    blocks = sorted(ours.keys() & theirs.keys())
-    pairs = [(theirs[k].crossings[kind], ours[k].crossings[kind]) for k in blocks]
-    both = [(t.seconds, o.seconds) for t, o in pairs if t and o and t.seconds and o.seconds]
-    return paired_ratio([t for t, _ in both], [o for _, o in both]), len(blocks) - len(both)
-
-
-def time_bounds(
-    ours: Mapping[Block, Watched], theirs: Mapping[Block, Watched], kind: str
-) -> Iterator[tuple[str, Estimate, int]]:
-    """One-sided bounds of the same ratio (`at_least`, `at_most`), and how many blocks each leaves out.
+def time_ratios(ours: Mapping[Block, Watched], theirs: Mapping[Block, Watched], kind: str) -> Iterator[Ratio]:
+    """How many times faster ours are: first within blocks in which both got there, then bounds (`at_least`, `at_most`).
 
     Where the second never got there while the first did, what it took is more than its whole run: a ratio is then at
     least that over the first's time (and at most, the other way round). Bounds are over all blocks in which that one
     side got there. Both at once are of different blocks, and then neither is a bound of the same mean.
     """
-    blocks = sorted(ours.keys() & theirs.keys())
+    blocks, metric = sorted(ours.keys() & theirs.keys()), "time_to_threshold_ratio"
+    pairs = [(theirs[k].crossings[kind], ours[k].crossings[kind]) for k in blocks]
+    both = [(t.seconds, o.seconds) for t, o in pairs if t and o and t.seconds and o.seconds]
+    yield metric, paired_ratio([t for t, _ in both], [o for _, o in both]), len(blocks) - len(both)
     for name, known, other in (("at_least", ours, theirs), ("at_most", theirs, ours)):
         reached = [(known[k], other[k]) for k in blocks if known[k].crossings[kind]]
         if all(o.crossings[kind] for _, o in reached):
@@ -219,4 +198,4 @@ def time_bounds(
         spent = [c.seconds if (c := o.crossings[kind]) else o.measured_s for _, o in reached]
         took = [c.seconds for r, _ in reached if (c := r.crossings[kind])]
         bound = paired_ratio(spent, took) if name == "at_least" else paired_ratio(took, spent)
-        yield name, Estimate(bound.value, None, None, bound.n), len(blocks) - len(reached)
+        yield f"{metric}_{name}", replace(bound, low=None, high=None), len(blocks) - len(reached)

@@ -45,7 +45,7 @@ class Rule:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Judgement:
     """On one metric."""
 
     kind: Kind
@@ -73,7 +73,7 @@ def worsening(base: float, head: float, better: Better) -> float:
     return math.log(base / head) if better == "higher" else math.log(head / base)
 
 
-def judge(rounds: Mapping[str, Sequence[float]], better: Mapping[str, Better], rule: Rule) -> dict[str, Verdict]:
+def judge(rounds: Mapping[str, Sequence[float]], better: Mapping[str, Better], rule: Rule) -> dict[str, Judgement]:
     """Verdicts after a look.
 
     Parameters
@@ -96,7 +96,7 @@ def judge(rounds: Mapping[str, Sequence[float]], better: Mapping[str, Better], r
 
 def decide(
     rounds: Mapping[str, Sequence[float]], better: Mapping[str, Better], rule: Rule
-) -> tuple[dict[str, Verdict], int, bool]:
+) -> tuple[dict[str, Judgement], int, bool]:
     """Verdicts as they would be given while rounds come in: at the first look that settles all, or shows something worse.
 
     Returns
@@ -105,19 +105,16 @@ def decide(
     nothing is left open). Without a look so far: no verdicts.
     """
     known = min((len(values) for values in rounds.values()), default=0)
-    verdicts: dict[str, Verdict] = {}
-    used = 0
-    for look in rule.looks:
-        if look > known:
-            break
-        used = look
-        verdicts = judge({name: values[:look] for name, values in rounds.items()}, better, rule)
-        if final(verdicts) or look == rule.looks[-1]:
-            return verdicts, used, True
-    return verdicts, used, False
+    judgements: dict[str, Judgement] = {}
+    looks = [look for look in rule.looks if look <= known]
+    for look in looks:
+        judgements = judge({name: values[:look] for name, values in rounds.items()}, better, rule)
+        if final(judgements) or look == rule.looks[-1]:
+            return judgements, look, True
+    return judgements, max(looks, default=0), False
 
 
-def final(verdicts: Mapping[str, Verdict]) -> bool:
+def final(verdicts: Mapping[str, Judgement]) -> bool:
     """Whether more rounds would change nothing: something is worse, or nothing is open."""
     kinds = {verdict.kind for verdict in verdicts.values()}
     return "worse" in kinds or "inconclusive" not in kinds
@@ -144,7 +141,7 @@ class _Test:
         width = self.error * float(special.stdtrit(self.freedom, 0.5 + confidence / 2))
         return self.mean - width, self.mean + width
 
-    def verdict(self, limit: float, better: Better, *, shown: bool) -> Verdict:
+    def verdict(self, limit: float, better: Better, *, shown: bool) -> Judgement:
         low, high = self.bounds(0.90)  # Each of its bounds fails in one case of twenty.
         kind: Kind = "inconclusive"
         if shown and self.mean >= limit:
@@ -156,7 +153,7 @@ class _Test:
             kind = "equivalent" if low > -limit else "not worse"
         sign = -1 if better == "higher" else 1
         ends = sorted(math.exp(sign * end) for end in self.bounds(0.95))
-        return Verdict(kind, math.exp(sign * self.mean), ends[0], ends[1], self.p, len(self.values))
+        return Judgement(kind, math.exp(sign * self.mean), ends[0], ends[1], self.p, len(self.values))
 
 
 def _holm(ps: Mapping[str, float], error: float) -> dict[str, bool]:

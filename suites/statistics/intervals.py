@@ -104,10 +104,14 @@ def bootstrap_iqm(values: ArrayLike, resamples: int = RESAMPLES, seed: int = SEE
     point = interquartile_mean(data)
     if len(data) < MINIMUM_FOR_INTERVAL:
         return Estimate(point, None, None, len(data))
-    draws = _resampled_iqm(len(data), resamples, seed) @ np.sort(data)
-    tail = wider_tail(len(data))
+    return percentile_interval(point, _resampled_iqm(len(data), resamples, seed) @ np.sort(data), len(data))
+
+
+def percentile_interval(value: float, draws: NDArray[np.float64], n: int) -> Estimate:
+    """A value of n things and the interval that its bootstrap says; see `wider_tail`."""
+    tail = wider_tail(n)
     low, high = np.percentile(draws, [tail, 100 - tail])
-    return Estimate(point, float(low), float(high), len(data))
+    return Estimate(value, float(low), float(high), n)
 
 
 def paired_ratio(numerator: ArrayLike, denominator: ArrayLike) -> Estimate:

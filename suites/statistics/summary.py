@@ -44,3 +44,9 @@ def label_of(bundle: Bundle) -> str:
     """The system's id; the second run of a block ends in `AGAIN`."""
     manifest = bundle.manifest
     return f"{manifest.system}{AGAIN}" if manifest.replica else manifest.system
+
+
+def identity(bundle: Bundle) -> Row:
+    """What tells a run from the others of its workload."""
+    manifest = bundle.manifest
+    return {"system": label_of(bundle), "session": manifest.session, "block": manifest.block, "seed": manifest.seed}

@@ -10,12 +10,13 @@ This module imports no other package of the project.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import nnls
 
-from suites.statistics.intervals import MINIMUM_FOR_INTERVAL, SEED, Estimate, wider_tail
+from suites.statistics.intervals import MINIMUM_FOR_INTERVAL, SEED, Estimate, percentile_interval
 
 FEWEST_COUNTS = 5
 """Of nodes: three coefficients need more points than that to be told from noise."""
@@ -54,9 +55,9 @@ class Law:
     """The law of one system, with intervals where there are blocks enough."""
 
     coefficients: Coefficients | None
+    single: Estimate
     sigma: Estimate
     kappa: Estimate
-    single: Estimate
     reason: str | None
     """Why there are no coefficients."""
 
@@ -122,44 +123,35 @@ def law(blocks: ArrayLike, nodes: ArrayLike, throughput: ArrayLike, resamples: i
     held = int(which.max()) + 1 if len(which) else 0
     counts = np.unique(n)
     nothing = Estimate(None, None, None, held)
+    unknown = partial(Law, None, nothing, nothing, nothing)
     if len(counts) < FEWEST_COUNTS:
-        reason = f"a fit needs {FEWEST_COUNTS} numbers of nodes; there are {len(counts)}"
-        return Law(None, nothing, nothing, nothing, reason)
-    logs = np.zeros((held, len(counts)))
-    there = np.zeros((held, len(counts)))
+        return unknown(f"a fit needs {FEWEST_COUNTS} numbers of nodes; there are {len(counts)}")
+    logs, there = np.zeros((held, len(counts))), np.zeros((held, len(counts)))
     place = np.searchsorted(counts, n)
     np.add.at(logs, (which, place), np.log(x))
     np.add.at(there, (which, place), 1)
 
-    def weighted(times: Floats) -> Coefficients | None:
-        """Of blocks that count so many times each."""
+    def weighted(times: Floats) -> tuple[float, float, float] | None:
+        """Coefficients of blocks that count so many times each."""
         runs = times @ there
         known = runs > 0
         if known.sum() < DIRECTIONS:
             return None
-        return fit(counts[known], np.exp((times @ logs)[known] / runs[known]), runs[known])
+        found = fit(counts[known], np.exp((times @ logs)[known] / runs[known]), runs[known])
+        return found.single, found.sigma, found.kappa
 
     best = weighted(np.ones(held))
-    if best is None or not np.isfinite(best.single):
-        return Law(None, nothing, nothing, nothing, "one node's throughput cannot be told from these runs")
+    if best is None or not np.isfinite(best[0]):
+        return unknown("one node's throughput cannot be told from these runs")
     draws = np.empty((0, 3))
     if held >= MINIMUM_FOR_INTERVAL:
-        rng = np.random.default_rng(seed)
-        times = rng.multinomial(held, np.full(held, 1 / held), resamples)
+        times = np.random.default_rng(seed).multinomial(held, np.full(held, 1 / held), resamples)
         # Few blocks have few combinations: each is fitted once.
         different, again = np.unique(times, axis=0, return_inverse=True)
-        fits = [weighted(row.astype(np.float64)) for row in different]
-        table = np.array([[np.nan] * 3 if f is None else [f.sigma, f.kappa, f.single] for f in fits])
-        draws = table[again.ravel()]
+        draws = np.array([weighted(row.astype(np.float64)) or [np.nan] * 3 for row in different])[again.ravel()]
         draws = draws[np.isfinite(draws).all(axis=1)]
-    values = (best.sigma, best.kappa, best.single)
-    sigma, kappa, single = (_interval(value, draws[:, i], held) for i, value in enumerate(values))
-    return Law(best, sigma, kappa, single, None)
-
-
-def _interval(value: float, draws: Floats, n: int) -> Estimate:
-    if not len(draws):
-        return Estimate(value, None, None, n)
-    tail = wider_tail(n)
-    low, high = np.percentile(draws, [tail, 100 - tail])
-    return Estimate(value, float(low), float(high), n)
+    single, sigma, kappa = (
+        percentile_interval(value, own, held) if len(own) else Estimate(value, None, None, held)
+        for value, own in zip(best, draws.T, strict=True)
+    )
+    return Law(Coefficients(*best), single, sigma, kappa, None)

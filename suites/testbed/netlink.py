@@ -1,6 +1,6 @@
 """Netlink in the few words that a meter needs: dumps and announcements, unpacked only as far as they are read.
 
-A general library unpacks every attribute of every message, which for the connections of eight nodes takes a tenth of a second.
+A general library unpacks every attribute of every message, and takes five to ten times as long (docs/performance.md).
 """
 
 from __future__ import annotations

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import sys
 import time
-import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,8 +20,7 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 
-from programs.cli import DONE, FAILED, INTERRUPTED
-from programs.process import serve_a_runner
+from programs.process import serve_a_runner, status_of
 from suites.records import bundle
 from suites.records.events import Delays, Transfer
 from suites.testbed import netns
@@ -117,7 +115,7 @@ class Meter:
         """The learner sends a vector to all, again when all have it."""
         vector = np.random.default_rng(0).normal(size=size_bytes // 4).astype(np.float32)
         version = 0
-        with self._pipe.weights(size_bytes) as end:
+        with self._pipe.weights(size_bytes) as send_to_all:
 
             def broadcast(rounds: int) -> list[int]:
                 nonlocal version
@@ -126,7 +124,7 @@ class Meter:
                     version += 1
                     vector[0] = vector[-1] = version
                     before = time.perf_counter_ns()
-                    end.broadcast(version, vector)
+                    send_to_all(version, vector)
                     took.append(time.perf_counter_ns() - before)
                 return took
 
@@ -207,15 +205,7 @@ def main(directory: Path, parent: int) -> int:
     """Measure the task of a directory."""
     task = msgspec.json.decode((directory / TASK).read_bytes(), type=Task)
     serve_a_runner(parent, task.cores, f"tj-{task.pipe}")
-    try:
-        measure(task, directory)
-        return DONE
-    except KeyboardInterrupt:
-        return INTERRUPTED
-    except Exception as error:  # Any failure of the pipe is this cell's result.
-        traceback.print_exc()
-        print(f"{type(error).__name__}: {error}", file=sys.stderr)
-        return FAILED
+    return status_of(lambda: measure(task, directory))
 
 
 if __name__ == "__main__":

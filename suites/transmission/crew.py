@@ -12,12 +12,13 @@ import select
 import signal
 import time
 import traceback
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkProcess
 from types import FrameType, TracebackType
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -25,27 +26,21 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from programs.process import die_with_parent, name_process
-from suites.transmission.pipe import Samples, Setting, Weights, read
+from suites.transmission.pipe import Broadcast, Setting, read
+from suites.transmission.pipe import Message as Body
 
 
-class Explorer(ABC):
+class Explorer(NamedTuple):
     """The explorer's end of samples."""
 
-    @abstractmethod
-    def send(self, number: int) -> None:
-        """Send that many messages, waiting where there is no room; all of them are on their way when this returns."""
-
-    @abstractmethod
-    def round_trip(self) -> None:
-        """Send one message; return when the learner is known to have read it."""
+    send: Callable[[int], object]
+    """Send that many messages, waiting where there is no room; all of them are on their way when this returns."""
+    round_trip: Callable[[], object]
+    """Send one message; return when the learner is known to have read it."""
 
 
-class Follower(ABC):
-    """The explorer's end of weights."""
-
-    @abstractmethod
-    def follow(self, out: NDArray[np.float32]) -> None:
-        """Wait for the next vector and copy it to `out`."""
+Follow = Callable[[NDArray[np.float32]], object]
+"""The explorer's end of weights: wait for the next vector and copy it to memory of one's own."""
 
 
 class _Address(Struct, array_like=True, tag=True):
@@ -231,6 +226,15 @@ class Acknowledgements:
             self._poll.poll()
         self._came = 0
 
+    def of(self, publish: Broadcast) -> Broadcast:
+        """Publishing that is over when all have it."""
+
+        def broadcast(version: int, vector: NDArray[np.float32]) -> None:
+            publish(version, vector)
+            self.wait()
+
+        return broadcast
+
     def __enter__(self) -> Acknowledgements:
         return self
 
@@ -238,51 +242,42 @@ class Acknowledgements:
         os.close(self.fd)
 
 
-class CrewSamples(Samples):
-    """The learner's end of samples from a crew."""
+@dataclass
+class CrewSamples:
+    """The learner's end of samples (`Samples`) from a crew, whose own functions a pipe brings."""
 
-    def __init__(self, crew: Crew, size_bytes: int) -> None:
-        self._crew, self._size_bytes = crew, size_bytes
+    crew: Crew
+    size_bytes: int
+    receive: Callable[[], Sequence[Body]]
+    release: Callable[[], None] = lambda: None
+    answer: Callable[[], object] | None = None
+    """Lets the explorer know that its message was read; None: releasing does."""
 
     def begin(self, each: int) -> None:
-        self._crew.begin(each)
-
-    def answer(self) -> None:
-        """Let the explorer know that its message was read."""
-        self.release()
+        self.crew.begin(each)
 
     def round_trips(self, number: int) -> Sequence[int]:
-        self._crew.begin_trips(number)
+        answer = self.answer or self.release
+        self.crew.begin_trips(number)
         for _ in range(number):
-            left = self._size_bytes
+            left = self.size_bytes
             while left:
                 for body in self.receive():
                     read(body)
                     left -= body.nbytes
                 if left:
                     self.release()
-            self.answer()
-        return self._crew.trips()
+            answer()
+        return self.crew.trips()
 
 
-class CrewWeights(Weights):
-    """The learner's end of weights for a crew whose followers acknowledge."""
-
-    def __init__(self, acknowledgements: Acknowledgements, publish: Callable[[int, NDArray[np.float32]], None]) -> None:
-        self._acknowledgements, self._publish = acknowledgements, publish
-
-    def broadcast(self, version: int, vector: NDArray[np.float32]) -> None:
-        self._publish(version, vector)
-        self._acknowledgements.wait()
-
-
-def sending(make: Callable[[int, str], AbstractContextManager[Explorer]]) -> Callable[[int, Connection], None]:
-    """The main loop of an explorer that sends, given its number and the learner's address."""
+def sending(make: Callable[[int, str], Iterator[Explorer]]) -> Callable[[int, Connection], None]:
+    """The main loop of an explorer that sends; `make` yields it once, given its number and the learner's address."""
 
     def main(number: int, line: Connection) -> None:
         address = _hear(line)
         assert isinstance(address, _Address)
-        with make(number, address.text) as explorer:
+        with contextmanager(make)(number, address.text) as explorer:
             _say(line, _Ready())
             while True:
                 match _hear(line):
@@ -301,10 +296,11 @@ def sending(make: Callable[[int, str], AbstractContextManager[Explorer]]) -> Cal
     return main
 
 
-def following(
-    make: Callable[[int, str], AbstractContextManager[Follower]], parameters: int, acknowledge_fd: int
-) -> Callable[[int, Connection], None]:
-    """The main loop of an explorer that takes weights.
+@contextmanager
+def followers(
+    setting: Setting, size_bytes: int, make: Callable[[int, str], Iterator[Follow]]
+) -> Iterator[tuple[Crew, Acknowledgements]]:
+    """Explorers that take weights; `make` yields each once, given its number and the learner's address.
 
     Each vector's first and last element say which one it is; that is checked, and acknowledged on an eventfd.
     """
@@ -312,15 +308,16 @@ def following(
     def main(number: int, line: Connection) -> None:
         address = _hear(line)
         assert isinstance(address, _Address)
-        with make(number, address.text) as follower:
-            out = np.zeros(parameters, np.float32)
+        with contextmanager(make)(number, address.text) as follow:
+            out = np.zeros(size_bytes // 4, np.float32)
             _say(line, _Ready())
             version = 0
             while True:
-                follower.follow(out)
+                follow(out)
                 version += 1
                 if out[0] != version or out[-1] != version:
                     raise ValueError(f"vector {version} came as {out[0]} to {out[-1]}")
-                os.eventfd_write(acknowledge_fd, 1)
+                os.eventfd_write(acknowledgements.fd, 1)
 
-    return main
+    with Acknowledgements(setting.explorers) as acknowledgements, Crew(setting, main) as crew:
+        yield crew, acknowledgements

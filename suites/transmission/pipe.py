@@ -10,11 +10,11 @@ To add one: subclass `Pipe`, and name it in the entry-point group `tianji_bench.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,34 +46,27 @@ class Setting:
         return self.learner != self.beyond
 
 
-class Samples(ABC):
+class Samples(Protocol):
     """The learner's end while explorers stand ready to send messages of one size."""
 
-    @abstractmethod
-    def begin(self, each: int) -> None:
+    def begin(self, each: int, /) -> None:
         """Have every explorer send that many messages more, each from a copy of `payload(size)`."""
 
-    @abstractmethod
     def receive(self) -> Sequence[Message]:
         """Wait for messages: one or more, or pieces of them, to be read in place."""
 
-    def release(self) -> None:  # noqa: B027 (where memory is not shared there is nothing to give back)
-        """What was received last has been read."""
+    def release(self) -> None:
+        """What was received last has been read; where memory is not shared there is nothing to give back."""
 
-    @abstractmethod
-    def round_trips(self, number: int) -> Sequence[int]:
+    def round_trips(self, number: int, /) -> Sequence[int]:
         """Nanoseconds from sending a message to knowing that the learner has read it, by explorer 0's clock, one by one.
 
         Only where there is one explorer.
         """
 
 
-class Weights(ABC):
-    """The learner's end while explorers stand ready to take vectors of one size."""
-
-    @abstractmethod
-    def broadcast(self, version: int, vector: NDArray[np.float32]) -> None:
-        """Send to all explorers; return when each of them has the vector in memory of its own."""
+Broadcast = Callable[[int, NDArray[np.float32]], None]
+"""Sends a version, a vector, to all explorers; returns when each of them has it in memory of its own."""
 
 
 class Pipe(ABC):
@@ -108,7 +101,7 @@ class Pipe(ABC):
         """Bring explorers that send messages of this size."""
 
     @abstractmethod
-    def weights(self, size_bytes: int) -> AbstractContextManager[Weights]:
+    def weights(self, size_bytes: int) -> AbstractContextManager[Broadcast]:
         """Bring explorers that take vectors of this size."""
 
 

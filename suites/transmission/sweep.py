@@ -1,5 +1,8 @@
 """What the transmission suite runs in each profile: constants only."""
 
+from pathlib import Path
+
+import msgspec
 from msgspec import Struct
 
 from suites.transmission.analysis import CEILINGS
@@ -8,49 +11,11 @@ from suites.transmission.traffic import Extent, Traffic
 NAME = "transmission"
 ABOUT = "bandwidth and latency of every system's way of moving messages, against the hardware's"
 
-GIGABIT = 10**9
-
 WORKLOADS = {
     traffic.id: traffic
-    for traffic in (
-        Traffic(
-            id="samples",
-            title="Samples from N explorers to the learner, one host",
-            direction="samples",
-            testbed="local",
-            ceiling="memcpy",
-        ),
-        Traffic(
-            id="weights",
-            title="Weights from the learner to N explorers, one host",
-            direction="weights",
-            testbed="local",
-            ceiling="memcpy",
-        ),
-        Traffic(
-            id="samples-2hosts",
-            title="Samples between two emulated hosts, link as fast as the machine",
-            direction="samples",
-            testbed="netns",
-            ceiling="raw-tcp",
-        ),
-        Traffic(
-            id="samples-2hosts-1gbit",
-            title="Samples between two emulated hosts, link of 1 Gbit/s",
-            direction="samples",
-            testbed="netns",
-            link_bits_per_s=GIGABIT,
-            ceiling="raw-tcp",
-        ),
-        Traffic(
-            id="weights-2hosts-1gbit",
-            title="Weights between two emulated hosts, link of 1 Gbit/s",
-            direction="weights",
-            testbed="netns",
-            link_bits_per_s=GIGABIT,
-            ceiling="raw-tcp",
-        ),
-    )
+    for traffic in msgspec.toml.decode(
+        Path(__file__).with_name("workloads.toml").read_bytes(), type=dict[str, tuple[Traffic, ...]]
+    )["workloads"]
 }
 
 COMPETITORS = ("tianji", "xingtian", "ray-store", "mp-queue", "pyzmq")
@@ -88,7 +53,7 @@ MANY = (2, 4, 8, 16)
 PROFILES = {
     "smoke": Profile(
         extents={
-            "samples": (_extent(FEW, (1, 4), 0.1, 50),),
+            "samples": (_extent(FEW, (1,), 0.1, 50),),
             "samples-2hosts-1gbit": (_extent((KIB, 64 * KIB, MIB), (1,), 0.2, 20),),
         },
         systems=SYSTEMS,

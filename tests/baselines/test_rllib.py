@@ -69,6 +69,6 @@ def test_the_probe_counts_every_real_transition_once():
     callback.on_sample_end(samples=[Piece([1.0] * 10), Piece([1.0] * 22)])
     callback.on_episode_end(episode=Piece([1.0] * 5), prev_episode_chunks=[Piece([1.0] * 10)])
     callback.on_episode_end(episode=Piece([2.0] * 3), prev_episode_chunks=None)
-    records = list(probe.merged([probe.hand_over(runner)]))
+    records = list(probe.merged([probe.hand_over(runner)], {}))
     assert [(value, length, steps) for _, value, length, steps in records] == [(15.0, 15, 32), (6.0, 3, 32)]
     assert records[0][0] <= records[1][0]

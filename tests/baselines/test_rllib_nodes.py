@@ -1,15 +1,9 @@
 """RLlib on several nodes: what it is told, and one run on a Ray cluster of two nodes of this host."""
 
-import json
-import os
-import subprocess
-import sys
-import time
-
 import msgspec
 import pytest
 import rllib_on_a_cluster
-from commands import processes_told
+import two_ray_nodes
 
 from baselines import system
 from baselines.rllib.stopwatch import Stopwatch
@@ -103,10 +97,10 @@ def test_records_are_moved_to_our_clock_unless_it_is_theirs():
     here = probe.Handed(2_000, record)
     assert probe.on_our_clock(here, 1_990, 2_010) is here
     moved = probe.on_our_clock(here, 50_000, 50_020)
-    assert list(probe.merged([moved])) == [(49_010, 9.0, 9, 30)]
+    assert list(probe.merged([moved], {})) == [(49_010, 9.0, 9, 30)]
     # Two env runners: steps of both are added up, in order of time.
     later = probe.Handed(2_000, probe.RECORD.pack(1_001, 3.0, 3, 12))
-    assert list(probe.merged([later, here])) == [(1_000, 9.0, 9, 30), (1_001, 3.0, 3, 42)]
+    assert list(probe.merged([later, here], {})) == [(1_000, 9.0, 9, 30), (1_001, 3.0, 3, 42)]
 
 
 def test_a_stopwatch_counts_what_a_method_takes_and_changes_nothing_else(monkeypatch):
@@ -130,22 +124,13 @@ def test_a_stopwatch_counts_what_a_method_takes_and_changes_nothing_else(monkeyp
 
 
 @pytest.mark.timeout(150)
-def test_a_run_has_a_runner_and_a_learner_on_each_node(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("ray")
-    (folder / "ray").mkdir()  # Where Ray writes its address.
-    done = subprocess.run(
-        [sys.executable, rllib_on_a_cluster.__file__, str(folder)],
-        capture_output=True,
-        text=True,
-        timeout=140,
-        env={**os.environ, "TMPDIR": str(folder)},
-    )
-    assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout.splitlines()[-1])
+@pytest.mark.xdist_group("ray")
+def test_a_run_has_a_runner_and_a_learner_on_each_node(ray_nodes, tmp_path):
+    told = two_ray_nodes.ask(rllib_on_a_cluster, ray_nodes, tmp_path, timeout=140)
     assert told["nodes"] == len(set(told["runners"])) == len(set(told["learners"])) == 2
     # They average every gradient, so they stay what one learner would be.
     assert told["alike"]
-    events = bundle.read_events(folder / "events.jsonl")
+    events = bundle.read_events(tmp_path / "events.jsonl")
     progress = [event.counts for event in events if isinstance(event, Progress)]
     last = progress[-1]
     assert progress[0]["samples_produced"] == 0
@@ -158,8 +143,3 @@ def test_a_run_has_a_runner_and_a_learner_on_each_node(tmp_path_factory):
     assert [event.ns for event in episodes] == sorted(event.ns for event in episodes)
     first_step = next(event.ns for event in events if isinstance(event, FirstStep))
     assert first_step < episodes[0].ns
-    deadline = time.monotonic() + 20
-    # Ray ends its workers without waiting for them.
-    while left := processes_told(str(folder)):
-        assert time.monotonic() < deadline, left
-        time.sleep(0.1)

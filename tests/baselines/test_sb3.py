@@ -26,6 +26,8 @@ NETWORKS = [ActorCritic(4, (64, 64), 2), QNetwork(4, (256, 256), 2)]
 class Memory:
     """A recorder that keeps what it is told."""
 
+    may_end = False
+
     def __init__(self):
         self.first_steps, self.episodes, self.snapshots, self.processes, self.counters = [], [], [], [], {}
 
@@ -230,6 +232,15 @@ def test_a_run_ends_after_the_round_in_which_its_seconds_are_spent(prepared):
     assert [(steps, version) for _, steps, version, _ in memory.snapshots] == [(0, 0), (256, 20)]
     assert memory.counters == {"learner_steps": 256.0, "learner_optimizer_steps": 20.0}
     assert all(steps <= 256 for *_, steps in memory.episodes)
+
+
+@pytest.mark.parametrize("name", ["cartpole-ppo-zoo", "cartpole-dqn-zoo"])
+def test_a_run_ends_after_the_round_in_which_it_is_let(prepared, monkeypatch, name):
+    monkeypatch.setattr(Memory, "may_end", property(lambda memory: len(memory.snapshots) >= 3))
+    under_test, task, memory = prepared(changed(name, snapshot_every_steps=512))
+    under_test.train(task, memory)
+    assert [steps for _, steps, _, _ in memory.snapshots] == [0, 512, 1024]
+    assert memory.counters["learner_steps"] == 1024.0
 
 
 def test_what_cannot_be_matched_is_said_or_refused():

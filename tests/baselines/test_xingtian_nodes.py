@@ -1,19 +1,15 @@
 """XingTian's discipline on several nodes: the same policies, what has to travel travels once, and nothing is left behind."""
 
-import json
 import os
 import signal
-import subprocess
-import sys
-from pathlib import Path
 
 import msgspec
 import numpy as np
 import psutil
 import pytest
+import two_ray_nodes
 import xingtian_on_a_cluster
 import zmq
-from commands import processes_told
 from small_runs import DQN, IMPALA, LONG, PPO, Memory
 
 from baselines import system
@@ -114,26 +110,14 @@ def test_a_process_that_is_killed_ends_the_run_in_words(name):
     assert not psutil.Process().children()
 
 
-def test_two_ray_nodes_train_what_one_host_trains(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("ray")
-    (folder / "ray").mkdir()  # Where Ray writes its address.
-    helpers = str(Path(xingtian_on_a_cluster.__file__).parent)
-    path = os.pathsep.join(filter(None, [helpers, os.environ.get("PYTHONPATH")]))
-    done = subprocess.run(
-        [sys.executable, xingtian_on_a_cluster.__file__, str(folder)],
-        capture_output=True,
-        text=True,
-        timeout=100,
-        env={**os.environ, "PYTHONPATH": path, "TMPDIR": str(folder)},
-    )
-    assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout.splitlines()[-1])
+@pytest.mark.xdist_group("ray")
+def test_two_ray_nodes_train_what_one_host_trains(ray_nodes):
+    told = two_ray_nodes.ask(xingtian_on_a_cluster, ray_nodes, timeout=100)
     alone = run(PPO, None)
     assert np.array_equal(np.array(told["weights"], np.float32), np.array([s[3] for s in alone.snapshots]))
     assert told["processes"] == ["broker 0", "broker 1", "explorer 0", "explorer 1", "learner"]
     assert told["cause"].startswith("broker 1 ended with")
     assert told["left"] == []
-    assert not processes_told(str(folder))
 
 
 def test_explorers_and_environments_are_dealt_out_evenly():

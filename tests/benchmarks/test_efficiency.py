@@ -133,10 +133,9 @@ def test_both_bare_loops_stand_side_by_side():
     assert rates["learning"]["per_second"] > 0
 
 
-def test_a_cell_that_fails_is_told_of(capfd):
-    with pytest.raises(processes.CellFailed, match="status 2"):
+def test_a_cell_that_fails_is_told_of():
+    with pytest.raises(processes.CellFailed, match="unknown workload 'cartpole-ppo-zo'; did you mean cartpole-ppo-zoo"):
         processes.fresh([cell("sampling", "bare", "cartpole-ppo-zo")])
-    assert "did you mean cartpole-ppo-zoo" in capfd.readouterr().err
 
 
 def test_a_block_turns_its_order_and_forms_its_ratios_within(monkeypatch):

@@ -1,4 +1,4 @@
-"""Trains on a Ray cluster of two nodes of its own, and prints what came of it as JSON; killed is who `argv` names.
+"""Trains on a Ray cluster of two nodes, and prints what came of it as JSON; some of its processes are killed.
 
 A process for itself: Ray leaves connections open in whatever process it was used in.
 """
@@ -8,7 +8,6 @@ import sys
 
 import ray
 from descendants import kill, left
-from ray.cluster_utils import Cluster
 
 from tianji.config import PPOConfig, TrainConfig
 from tianji.messages import Bound, Saved, Snapshot
@@ -24,33 +23,30 @@ SMALL = {
 }
 
 
-def main(folder):
+def main(cluster, folder):
+    root = cluster["pid"]
     bound, victims, killed = {}, ["actor g0.a1", "buffer g0"], []
 
     def watch(message):
         if isinstance(message, Bound):
             bound.update(message.addresses)
-        if isinstance(message, Snapshot) and message.steps >= 8_000 and victims and kill(f"tj-{victims[0]}"):
+        if isinstance(message, Snapshot) and message.steps >= 8_000 and victims and kill(f"tj-{victims[0]}", root):
             victims.pop(0)
 
     def kill_the_learner(message):
-        if isinstance(message, Saved) and message.steps < 30_000 and not killed and kill("tj-learner g0"):
+        if isinstance(message, Saved) and message.steps < 30_000 and not killed and kill("tj-learner g0", root):
             killed.append(message.steps)
 
-    nodes = Cluster(initialize_head=True, head_node_args={"num_cpus": 2, "temp_dir": folder, "include_dashboard": False})
     try:
-        nodes.add_node(num_cpus=2)
-        nodes.wait_for_nodes()
-        there = {**SMALL, "launcher": "ray", "ray_address": nodes.address, "placement": "SPREAD"}
+        there = {**SMALL, "launcher": "ray", "ray_address": cluster["address"], "placement": "SPREAD"}
         alike = train(TrainConfig(**there), watch)
         survived = train(TrainConfig(**{**there, "stop_steps": 24_064}), watch)
         resumed = train(
             TrainConfig(**{**there, "stop_steps": 50_048, "checkpoint_seconds": 0.5}), kill_the_learner, out=f"{folder}/run"
         )
-        remain = left(["tj-learner g0", "tj-buffer g0", "tj-actor g0.a0", "tj-actor g0.a1"])
+        remain = left(["tj-learner g0", "tj-buffer g0", "tj-actor g0.a0", "tj-actor g0.a1"], root)
     finally:
         ray.shutdown()
-        nodes.shutdown()
     result = {
         "addresses": bound,
         "weights": alike.weights.tolist(),
@@ -63,4 +59,4 @@ def main(folder):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(json.loads(sys.argv[1]), sys.argv[2])

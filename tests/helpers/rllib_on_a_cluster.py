@@ -1,4 +1,4 @@
-"""Trains with RLlib's learners on a Ray cluster of two nodes of its own, and prints what came of it as JSON.
+"""Trains with RLlib's learners on a Ray cluster of two nodes, and prints what came of it as JSON.
 
 A process for itself: Ray leaves connections open in whatever process it was used in.
 """
@@ -10,7 +10,6 @@ from pathlib import Path
 import msgspec
 import numpy as np
 import ray
-from ray.cluster_utils import Cluster as RayNodes
 
 from baselines.recorder import FileRecorder
 from baselines.rllib.adapter import MODULE
@@ -19,27 +18,19 @@ from baselines.system import Task
 from suites.session import catalogue
 from tianji.launch.node import Cluster, Node
 
-RESOURCES = {"runner": 1, "learner": 1}
-
 
 def where(_):
     return ray.get_runtime_context().get_node_id()
 
 
-def main(folder):
+def main(cluster, folder):
     whole = catalogue.load("cartpole-ppo-zoo")
     ppo = msgspec.structs.replace(whole.ppo, epochs=2, minibatch_size=64)
     workload = msgspec.structs.replace(whole, environments=4, budget_steps=700, ppo=ppo)
-    nodes = RayNodes(
-        initialize_head=True,
-        head_node_args={"num_cpus": 8, "resources": RESOURCES, "temp_dir": folder, "include_dashboard": False},
-    )
     system = MultiLearnerRLlib()
     try:
-        nodes.add_node(num_cpus=8, resources=RESOURCES)
-        nodes.wait_for_nodes()
-        address = nodes.address.split(":")[0]
-        task = Task(system.name, workload, 0, (0, 1), Cluster((Node(address),) * 2, address, nodes.address))
+        address = cluster["address"].split(":")[0]
+        task = Task(system.name, workload, 0, (0, 1), Cluster((Node(address),) * 2, address, cluster["address"]))
         with FileRecorder(Path(folder), workload) as recorder:
             system.prepare(task, recorder)
             system.train(task, recorder)
@@ -56,9 +47,8 @@ def main(folder):
         }
     finally:
         system.stop()
-        nodes.shutdown()
     print("\n" + json.dumps(result))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(json.loads(sys.argv[1]), sys.argv[2])

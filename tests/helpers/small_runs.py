@@ -44,6 +44,8 @@ LONG = msgspec.structs.replace(PPO, budget_steps=10_000_000)
 class Memory:
     """A recorder that keeps what it is told."""
 
+    may_end = False
+
     def __init__(self):
         self.first_steps, self.episodes, self.snapshots = [], [], []
         self.processes, self.counters, self.histograms = {}, {}, {}
@@ -73,3 +75,13 @@ class Memory:
 
     def progress(self, at_ns, role, counts):
         self.progresses.setdefault(role, []).append((at_ns, dict(counts)))
+
+
+class Enough(Memory):
+    """A recorder that lets a run end after so many snapshots."""
+
+    snapshots_wanted = 4
+
+    @property
+    def may_end(self):
+        return len(self.snapshots) >= self.snapshots_wanted

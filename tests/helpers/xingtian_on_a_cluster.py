@@ -1,4 +1,4 @@
-"""XingTian's discipline on a Ray cluster of two nodes of its own; what came of it is printed as JSON.
+"""XingTian's discipline on a Ray cluster of two nodes; what came of it is printed as JSON.
 
 A process for itself: Ray leaves connections open in whatever process it was used in.
 """
@@ -8,7 +8,6 @@ import sys
 
 import ray
 from descendants import kill, left
-from ray.cluster_utils import Cluster as RayCluster
 from small_runs import LONG, PPO, Memory
 
 from baselines import system
@@ -23,26 +22,22 @@ def train(workload, cluster, on_snapshot=None):
     return memory
 
 
-def main(folder):
-    head = {"num_cpus": 2, "temp_dir": folder, "include_dashboard": False}
-    nodes = RayCluster(initialize_head=True, head_node_args=head)
+def main(ray_nodes):
+    root = ray_nodes["pid"]
     try:
-        nodes.add_node(num_cpus=1)
-        nodes.wait_for_nodes()
-        address = nodes.address.rpartition(":")[0]
-        cluster = Cluster((Node(address, cores=1.0), Node(address, cores=1.0)), home=address, ray_address=nodes.address)
+        address = ray_nodes["address"].rpartition(":")[0]
+        cluster = Cluster((Node(address, cores=1.0), Node(address, cores=1.0)), home=address, ray_address=ray_nodes["address"])
         told = train(PPO, cluster)
         try:
-            cause = str(train(LONG, cluster, lambda: kill("xt-broker 1")).processes)
+            cause = str(train(LONG, cluster, lambda: kill("xt-broker 1", root)).processes)
         except RoleFailed as error:
             cause = str(error)
-        remain = left(["xt-learner", "xt-broker 0", "xt-broker 1", "xt-explorer 0", "xt-explorer 1"])
+        remain = left(["xt-learner", "xt-broker 0", "xt-broker 1", "xt-explorer 0", "xt-explorer 1"], root)
     finally:
         ray.shutdown()
-        nodes.shutdown()
     weights = [weights.tolist() for *_, weights in told.snapshots]
     print("\n" + json.dumps({"weights": weights, "processes": sorted(told.processes), "cause": cause, "left": remain}))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(json.loads(sys.argv[1]))

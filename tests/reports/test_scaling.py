@@ -165,7 +165,7 @@ def test_failed_runs_and_such_as_end_too_soon_are_shown_with_their_reason(tmp_pa
     assert "out of &lt;luck&gt;" in page
     assert "where 2x is needed" in page
     said = " ".join(capsys.readouterr().out.split())
-    assert "not counted: cartpole-ppo-nodes, block 0, xingtian" in said
+    assert "scaling: 2 of 4 runs failed or say nothing; the first is cartpole-ppo-nodes, block 0, rllib: out of <luck>" in said
 
 
 def test_a_session_of_which_nothing_can_be_used_still_has_a_page(tmp_path):

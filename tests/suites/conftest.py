@@ -61,6 +61,22 @@ class Steady(System):
             recorder.snapshot(time.monotonic_ns(), steps, steps // 64, weights)
 
 
+class Keen(Steady):
+    """Is good from its second snapshot on, and ends when it is let."""
+
+    name, title = "keen", "Keen"
+
+    def train(self, task, recorder):
+        weights = networks.build(task.workload.network, 4, 2).initialise(task.seed)
+        recorder.first_step(time.monotonic_ns())
+        for steps in range(0, task.workload.budget_steps + 1, task.workload.snapshot_every_steps):
+            for _ in range(100):
+                recorder.episode(time.monotonic_ns(), 500.0 if steps else 9.0, 9, steps)
+            recorder.snapshot(time.monotonic_ns(), steps, steps // 64, weights)
+            if recorder.may_end:
+                return
+
+
 class Crash(Steady):
     name, title = "crash", "Crash"
 
@@ -115,5 +131,5 @@ def tiny_module(tmp_path_factory):
 @pytest.fixture
 def guests(tmp_path, monkeypatch):
     """The misbehaving systems, installed."""
-    names = ("Steady", "Crash", "Hang", "Litter", "Absent")
+    names = ("Steady", "Keen", "Crash", "Hang", "Litter", "Absent")
     install(tmp_path, monkeypatch, "tianji_bench.systems", "guest_systems", SYSTEMS, names)

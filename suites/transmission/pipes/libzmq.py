@@ -5,17 +5,16 @@ Small messages go together, large ones in pieces; each piece is read where it wa
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import zmq
 from numpy.typing import NDArray
 
-from suites.transmission.crew import Crew, CrewSamples, Explorer, Follower
-from suites.transmission.pipe import Message, Samples
-from suites.transmission.pipes.units import UNIT_BYTES, pieces, stock
-from suites.transmission.pipes.zeromq import Socket, ZeroMq, identity
+from suites.transmission.pipe import Message
+from suites.transmission.pipes.units import UNIT_BYTES, fill, pieces, stock
+from suites.transmission.pipes.zeromq import Socket, ZeroMq
 
 UNITS = 16
 """Under way from each explorer."""
@@ -33,56 +32,29 @@ class LibZmq(ZeroMq):
     def room(self, size_bytes: int) -> int:
         return UNITS
 
-    def explorer(self, main: Socket, answers: Socket, size_bytes: int) -> Explorer:
-        return _Explorer(main, answers, size_bytes)
+    def sending(self, main: Socket, size_bytes: int) -> Callable[[int], None]:
+        source = stock(size_bytes)
 
-    def learner(self, crew: Crew, main: Socket, answers: Socket, size_bytes: int) -> Samples:
-        return _Samples(crew, main, answers, size_bytes)
+        def send(number: int) -> None:
+            for piece in pieces(source, number * size_bytes):
+                main.send(piece, copy=False)
 
-    def follower(self, main: Socket) -> Follower:
-        return _Follower(main)
+        return send
+
+    def receiving(self, main: Socket, size_bytes: int) -> Callable[[], Sequence[Message]]:
+        step, buffer = min(size_bytes, UNIT_BYTES) // 8, np.zeros(UNIT_BYTES // 8, np.uint64)
+        data = buffer.data.cast("B")
+
+        def receive() -> Sequence[Message]:
+            words = main.recv_into(data) // 8
+            return [buffer[at : at + step] for at in range(0, words, step)]
+
+        return receive
 
     def publish(self, main: Socket, vector: NDArray[np.float32]) -> None:
         data = vector.data.cast("B")
         for at in range(0, len(data), UNIT_BYTES):
             main.send(data[at : at + UNIT_BYTES], 0, vector.nbytes < zmq.COPY_THRESHOLD)
 
-
-class _Explorer(Explorer):
-    def __init__(self, main: Socket, answers: Socket, size_bytes: int) -> None:
-        self._main, self._answers, self._size_bytes = main, answers, size_bytes
-        self._stock = stock(size_bytes)
-
-    def send(self, number: int) -> None:
-        for piece in pieces(self._stock, number * self._size_bytes):
-            self._main.send(piece, copy=False)
-
-    def round_trip(self) -> None:
-        self.send(1)
-        self._answers.recv()
-
-
-class _Samples(CrewSamples):
-    def __init__(self, crew: Crew, main: Socket, answers: Socket, size_bytes: int) -> None:
-        super().__init__(crew, size_bytes)
-        self._main, self._answers = main, answers
-        self._step = min(size_bytes, UNIT_BYTES) // 8
-        self._buffer = np.zeros(UNIT_BYTES // 8, np.uint64)
-        self._bytes = self._buffer.data.cast("B")
-
-    def receive(self) -> Sequence[Message]:
-        words = self._main.recv_into(self._bytes) // 8
-        return [self._buffer[at : at + self._step] for at in range(0, words, self._step)]
-
-    def answer(self) -> None:
-        self._answers.send_multipart([identity(0), b""])
-
-
-class _Follower(Follower):
-    def __init__(self, main: Socket) -> None:
-        self._main = main
-
-    def follow(self, out: NDArray[np.float32]) -> None:
-        rest = out.data.cast("B")
-        while rest:
-            rest = rest[self._main.recv_into(rest) :]
+    def follow(self, main: Socket, out: NDArray[np.float32]) -> None:
+        fill(out, main.recv_into)

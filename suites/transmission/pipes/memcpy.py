@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import mmap
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from multiprocessing.connection import Connection
@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from suites.transmission.crew import Crew, CrewSamples, Explorer, sending
-from suites.transmission.pipe import Message, Pipe, Samples, Weights, payload
+from suites.transmission.pipe import Broadcast, Message, Pipe, Samples, payload
 from suites.transmission.traffic import group, in_flight
 
 LINE = 8
@@ -38,30 +38,47 @@ class Memcpy(Pipe):
     def samples(self, size_bytes: int) -> Iterator[Samples]:
         explorers, processes = self.setting.explorers, self._processes
         slots, together = in_flight(size_bytes, explorers), group(size_bytes)
-        counters = memoryview(mmap.mmap(-1, mmap.PAGESIZE * (1 + 2 * explorers * LINE * 8 // mmap.PAGESIZE))).cast("q")
+        counters = _counters(2 * explorers)
         memory = mmap.mmap(-1, explorers * slots * size_bytes)
-        bodies = [
-            [np.frombuffer(memory, np.uint64, size_bytes // 8, (e * slots + n) * size_bytes) for n in range(slots)]
-            for e in range(explorers)
-        ]
-
         arenas = [np.frombuffer(memory, np.uint64, slots * size_bytes // 8, e * slots * size_bytes) for e in range(explorers)]
+        words, alone = size_bytes // 8, processes == 1
 
-        @contextmanager
         def explorer(number: int, address: str) -> Iterator[Explorer]:
-            mine = range(number, explorers, processes)
-            lots = [(arenas[e], 2 * e * LINE) for e in mine]
-            yield _Explorer(lots, counters, np.tile(payload(size_bytes), together), slots, alone=processes == 1)
+            lots = [(arenas[e], 2 * e * LINE) for e in range(number, explorers, processes)]
+            source, sent, heard = np.tile(payload(size_bytes), together), 0, lots[0][1] + LINE
+
+            def send(number: int) -> None:
+                nonlocal sent
+                until = sent + number
+                while sent < until:
+                    # Slots lie side by side: so many are filled by one copy, as far as the arena goes.
+                    first = sent % slots
+                    count = min(together, until - sent, slots - first)
+                    sent += count
+                    for arena, at in lots:
+                        while sent - counters[at + LINE] > slots:
+                            if not alone:
+                                os.sched_yield()
+                        arena[first * words : (first + count) * words] = source[: count * words]
+                        counters[at] = sent
+
+            def round_trip() -> None:
+                send(1)
+                while counters[heard] < sent:
+                    pass
+
+            yield Explorer(send, round_trip)
 
         with Crew(replace(self.setting, explorers=processes), sending(explorer)) as crew:
             crew.direct("")
             crew.wait_ready()
-            yield _Samples(crew, bodies, counters, alone=processes == 1)
+            receive, release = _receiving([list(arena.reshape(slots, words)) for arena in arenas], counters, alone)
+            yield CrewSamples(crew, size_bytes, receive, release)
 
     @contextmanager
-    def weights(self, size_bytes: int) -> Iterator[Weights]:
+    def weights(self, size_bytes: int) -> Iterator[Broadcast]:
         explorers, processes = self.setting.explorers, self._processes
-        counters = memoryview(mmap.mmap(-1, mmap.PAGESIZE * (1 + (1 + processes) * LINE * 8 // mmap.PAGESIZE))).cast("q")
+        counters = _counters(1 + processes)
         board = np.frombuffer(mmap.mmap(-1, size_bytes), np.float32)
 
         def reader(number: int, line: Connection) -> None:
@@ -75,76 +92,44 @@ class Memcpy(Pipe):
                     out[:] = board
                 counters[(1 + number) * LINE] = version
 
+        def broadcast(version: int, vector: NDArray[np.float32]) -> None:
+            board[:] = vector
+            counters[0] = version
+            for number in range(processes):
+                while counters[(1 + number) * LINE] < version:
+                    os.sched_yield()
+
         with Crew(replace(self.setting, explorers=processes), reader):
-            yield _Weights(board, counters, processes)
+            yield broadcast
 
 
-class _Explorer(Explorer):
-    def __init__(
-        self, lots: Sequence[tuple[Message, int]], counters: memoryview, source: Message, slots: int, *, alone: bool
-    ) -> None:
-        self._lots, self._counters, self._source, self._slots, self._alone = lots, counters, source, slots, alone
-        self._words = len(lots[0][0]) // slots
-        self._together = len(source) // self._words
-        self._sent = 0
-
-    def send(self, number: int) -> None:
-        counters, source, alone, slots, words = self._counters, self._source, self._alone, self._slots, self._words
-        until = self._sent + number
-        while self._sent < until:
-            # Slots lie side by side: so many are filled by one copy, as far as the arena goes.
-            first = self._sent % slots
-            count = min(self._together, until - self._sent, slots - first)
-            self._sent += count
-            for arena, at in self._lots:
-                while self._sent - counters[at + LINE] > slots:
-                    if not alone:
-                        os.sched_yield()
-                arena[first * words : (first + count) * words] = source[: count * words]
-                counters[at] = self._sent
-
-    def round_trip(self) -> None:
-        self.send(1)
-        at = self._lots[0][1]
-        while self._counters[at + LINE] < self._sent:
-            pass
+def _counters(number: int) -> memoryview:
+    """So many in shared memory, each in a line of its own."""
+    return memoryview(mmap.mmap(-1, mmap.PAGESIZE * (1 + number * LINE * 8 // mmap.PAGESIZE))).cast("q")
 
 
-class _Samples(CrewSamples):
-    def __init__(self, crew: Crew, bodies: Sequence[Sequence[Message]], counters: memoryview, *, alone: bool) -> None:
-        super().__init__(crew, bodies[0][0].nbytes)
-        self._bodies, self._counters, self._alone = bodies, counters, alone
-        self._taken = [0] * len(bodies)
-        self._explorer = self._count = 0
+def _receiving(
+    bodies: Sequence[Sequence[Message]], counters: memoryview, alone: bool
+) -> tuple[Callable[[], Sequence[Message]], Callable[[], None]]:
+    """What waits for messages of any explorer in turn, and what gives their slots back."""
+    slots, explorers = len(bodies[0]), len(bodies)
+    taken = [0] * explorers
+    current = count = 0
 
-    def receive(self) -> Sequence[Message]:
-        explorer, explorers = self._explorer, len(self._bodies)
-        while True:
-            taken = self._taken[explorer]
-            if (count := self._counters[2 * explorer * LINE] - taken) > 0:
-                break
+    def receive() -> Sequence[Message]:
+        nonlocal current, count
+        explorer = current
+        while not (came := counters[2 * explorer * LINE] - taken[explorer]) > 0:
             explorer = (explorer + 1) % explorers
-            if not self._alone and explorer == self._explorer:
+            if not alone and explorer == current:
                 os.sched_yield()
-        bodies = self._bodies[explorer]
-        slots = len(bodies)
         # A few at a time, so that room is made while there is more to read.
-        self._explorer, self._count = explorer, min(count, max(1, slots // 8))
-        return [bodies[n % slots] for n in range(taken, taken + self._count)]
+        current, count = explorer, min(came, max(1, slots // 8))
+        lot, first = bodies[explorer], taken[explorer]
+        return [lot[n % slots] for n in range(first, first + count)]
 
-    def release(self) -> None:
-        explorer = self._explorer
-        self._taken[explorer] += self._count
-        self._counters[(2 * explorer + 1) * LINE] = self._taken[explorer]
+    def release() -> None:
+        taken[current] += count
+        counters[(2 * current + 1) * LINE] = taken[current]
 
-
-class _Weights(Weights):
-    def __init__(self, board: NDArray[np.float32], counters: memoryview, readers: int) -> None:
-        self._board, self._counters, self._readers = board, counters, readers
-
-    def broadcast(self, version: int, vector: NDArray[np.float32]) -> None:
-        self._board[:] = vector
-        self._counters[0] = version
-        for reader in range(self._readers):
-            while self._counters[(1 + reader) * LINE] < version:
-                os.sched_yield()
+    return receive, release

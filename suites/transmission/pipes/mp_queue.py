@@ -11,17 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from suites.transmission.crew import (
-    Acknowledgements,
-    Crew,
-    CrewSamples,
-    CrewWeights,
-    Explorer,
-    Follower,
-    following,
-    sending,
-)
-from suites.transmission.pipe import Message, Pipe, Samples, Weights, payload
+from suites.transmission.crew import Crew, CrewSamples, Explorer, Follow, followers, sending
+from suites.transmission.pipe import Broadcast, Pipe, Samples, payload
 from suites.transmission.traffic import in_flight
 
 MOST_PLACES = 2**15 - 1
@@ -42,20 +33,31 @@ class MpQueue(Pipe):
     def samples(self, size_bytes: int) -> Iterator[Samples]:
         places = min(MOST_PLACES, in_flight(size_bytes, self.setting.explorers) * self.setting.explorers)
 
-        @contextmanager
         def explorer(number: int, address: str) -> Iterator[Explorer]:
-            yield _Explorer(queue, answers, size_bytes)
+            put, source = queue.put, payload(size_bytes)
+
+            def send(number: int) -> None:
+                for _ in range(number):
+                    put(source)
+
+            def round_trip() -> None:
+                put(source)
+                answers.get()
+
+            yield Explorer(send, round_trip)
 
         with _queues([places, 0]) as (queue, answers), Crew(self.setting, sending(explorer)) as crew:
             crew.direct("")
             crew.wait_ready()
-            yield _Samples(crew, queue, answers, size_bytes)
+            yield CrewSamples(crew, size_bytes, lambda: [queue.get()], answer=lambda: answers.put(None))
 
     @contextmanager
-    def weights(self, size_bytes: int) -> Iterator[Weights]:
-        @contextmanager
-        def follower(number: int, address: str) -> Iterator[Follower]:
-            yield _Follower(queues[number])
+    def weights(self, size_bytes: int) -> Iterator[Broadcast]:
+        def follower(number: int, address: str) -> Iterator[Follow]:
+            def follow(out: NDArray[np.float32]) -> None:
+                out[:] = queues[number].get()
+
+            yield follow
 
         def publish(version: int, vector: NDArray[np.float32]) -> None:
             for queue in queues:
@@ -63,12 +65,11 @@ class MpQueue(Pipe):
 
         with (
             _queues([1] * self.setting.explorers) as queues,
-            Acknowledgements(self.setting.explorers) as acknowledgements,
-            Crew(self.setting, following(follower, size_bytes // 4, acknowledgements.fd)) as crew,
+            followers(self.setting, size_bytes, follower) as (crew, acknowledgements),
         ):
             crew.direct("")
             crew.wait_ready()
-            yield CrewWeights(acknowledgements, publish)
+            yield acknowledgements.of(publish)
 
 
 @contextmanager
@@ -85,37 +86,3 @@ def _queues(places: Sequence[int]) -> Iterator[list[Queue[Any]]]:
         for queue in queues:
             queue.close()
             queue.join_thread()
-
-
-class _Explorer(Explorer):
-    def __init__(self, queue: Queue[Any], answers: Queue[Any], size_bytes: int) -> None:
-        self._queue, self._answers, self._source = queue, answers, payload(size_bytes)
-
-    def send(self, number: int) -> None:
-        put, source = self._queue.put, self._source
-        for _ in range(number):
-            put(source)
-
-    def round_trip(self) -> None:
-        self._queue.put(self._source)
-        self._answers.get()
-
-
-class _Samples(CrewSamples):
-    def __init__(self, crew: Crew, queue: Queue[Any], answers: Queue[Any], size_bytes: int) -> None:
-        super().__init__(crew, size_bytes)
-        self._queue, self._answers = queue, answers
-
-    def receive(self) -> Sequence[Message]:
-        return [self._queue.get()]
-
-    def answer(self) -> None:
-        self._answers.put(None)
-
-
-class _Follower(Follower):
-    def __init__(self, queue: Queue[Any]) -> None:
-        self._queue = queue
-
-    def follow(self, out: NDArray[np.float32]) -> None:
-        out[:] = self._queue.get()

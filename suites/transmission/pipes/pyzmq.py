@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import zmq
 from numpy.typing import NDArray
 
-from suites.transmission.crew import Crew, CrewSamples, Explorer, Follower
-from suites.transmission.pipe import Message, Samples, payload
-from suites.transmission.pipes.zeromq import Socket, ZeroMq, identity
+from suites.transmission.pipe import Message, payload
+from suites.transmission.pipes.zeromq import Socket, ZeroMq
 from suites.transmission.traffic import in_flight
 
 
@@ -27,52 +26,23 @@ class PyZmq(ZeroMq):
     def room(self, size_bytes: int) -> int:
         return in_flight(size_bytes, self.setting.explorers)
 
-    def explorer(self, main: Socket, answers: Socket, size_bytes: int) -> Explorer:
-        return _Explorer(main, answers, size_bytes)
+    def sending(self, main: Socket, size_bytes: int) -> Callable[[int], None]:
+        put, source, copy = main.send, payload(size_bytes).data, size_bytes < zmq.COPY_THRESHOLD
 
-    def learner(self, crew: Crew, main: Socket, answers: Socket, size_bytes: int) -> Samples:
-        return _Samples(crew, main, answers, size_bytes)
+        def send(number: int) -> None:
+            # The same bytes each time, so libzmq may send them from where they are.
+            for _ in range(number):
+                put(source, 0, copy)
 
-    def follower(self, main: Socket) -> Follower:
-        return _Follower(main)
+        return send
+
+    def receiving(self, main: Socket, size_bytes: int) -> Callable[[], Sequence[Message]]:
+        if size_bytes < zmq.COPY_THRESHOLD:
+            return lambda: [np.frombuffer(main.recv(), np.uint64)]
+        return lambda: [np.frombuffer(main.recv(copy=False).buffer, np.uint64)]
 
     def publish(self, main: Socket, vector: NDArray[np.float32]) -> None:
         main.send(vector.data, 0, vector.nbytes < zmq.COPY_THRESHOLD)
 
-
-class _Explorer(Explorer):
-    def __init__(self, main: Socket, answers: Socket, size_bytes: int) -> None:
-        self._main, self._answers = main, answers
-        self._source, self._copy = payload(size_bytes).data, size_bytes < zmq.COPY_THRESHOLD
-
-    def send(self, number: int) -> None:
-        # The same bytes each time, so libzmq may send them from where they are.
-        send, source, copy = self._main.send, self._source, self._copy
-        for _ in range(number):
-            send(source, 0, copy)
-
-    def round_trip(self) -> None:
-        self.send(1)
-        self._answers.recv()
-
-
-class _Samples(CrewSamples):
-    def __init__(self, crew: Crew, main: Socket, answers: Socket, size_bytes: int) -> None:
-        super().__init__(crew, size_bytes)
-        self._main, self._answers, self._copy = main, answers, size_bytes < zmq.COPY_THRESHOLD
-
-    def receive(self) -> Sequence[Message]:
-        if self._copy:
-            return [np.frombuffer(self._main.recv(), np.uint64)]
-        return [np.frombuffer(self._main.recv(copy=False).buffer, np.uint64)]
-
-    def answer(self) -> None:
-        self._answers.send_multipart([identity(0), b""])
-
-
-class _Follower(Follower):
-    def __init__(self, main: Socket) -> None:
-        self._main = main
-
-    def follow(self, out: NDArray[np.float32]) -> None:
-        out[:] = np.frombuffer(self._main.recv(copy=False).buffer, np.float32)
+    def follow(self, main: Socket, out: NDArray[np.float32]) -> None:
+        out[:] = np.frombuffer(main.recv(copy=False).buffer, np.float32)

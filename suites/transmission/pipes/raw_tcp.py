@@ -9,25 +9,15 @@ from __future__ import annotations
 import os
 import select
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from suites.transmission.crew import (
-    Acknowledgements,
-    Crew,
-    CrewSamples,
-    CrewWeights,
-    Explorer,
-    Follower,
-    following,
-    sending,
-)
-from suites.transmission.pipe import Message, Pipe, Samples, Weights
-from suites.transmission.pipes.units import UNIT_BYTES, pieces, stock
+from suites.transmission.crew import Crew, CrewSamples, Explorer, Follow, followers, sending
+from suites.transmission.pipe import Broadcast, Message, Pipe, Samples
+from suites.transmission.pipes.units import UNIT_BYTES, fill, pieces, stock
 
 
 class RawTcp(Pipe):
@@ -41,33 +31,39 @@ class RawTcp(Pipe):
 
     @contextmanager
     def samples(self, size_bytes: int) -> Iterator[Samples]:
-        @contextmanager
         def explorer(number: int, address: str) -> Iterator[Explorer]:
             with _connect(address) as connection:
-                yield _Explorer(connection, size_bytes)
+                source = stock(size_bytes)
+
+                def send(number: int) -> None:
+                    for piece in pieces(source, number * size_bytes):
+                        connection.sendall(piece)
+
+                def round_trip() -> None:
+                    send(1)
+                    connection.recv(1)
+
+                yield Explorer(send, round_trip)
 
         with Crew(self.setting, sending(explorer)) as crew, ExitStack() as stack:
             connections = self._accept(crew, stack)
-            yield _Samples(crew, connections, size_bytes, stack)
+
+            def answer() -> None:
+                for connection in connections:
+                    connection.send(b"\0")
+
+            receive = _receiving(connections, size_bytes, stack.enter_context(select.epoll()))
+            yield CrewSamples(crew, size_bytes, receive, answer=answer)
 
     @contextmanager
-    def weights(self, size_bytes: int) -> Iterator[Weights]:
-        @contextmanager
-        def follower(number: int, address: str) -> Iterator[Follower]:
+    def weights(self, size_bytes: int) -> Iterator[Broadcast]:
+        def follower(number: int, address: str) -> Iterator[Follow]:
             with _connect(address) as connection:
-                yield _Follower(connection)
+                yield lambda out: fill(out, connection.recv_into)
 
-        with (
-            Acknowledgements(self.setting.explorers) as acknowledgements,
-            Crew(self.setting, following(follower, size_bytes // 4, acknowledgements.fd)) as crew,
-            ExitStack() as stack,
-        ):
+        with followers(self.setting, size_bytes, follower) as (crew, acknowledgements), ExitStack() as stack:
             connections = self._accept(crew, stack)
-
-            def publish(version: int, vector: NDArray[np.float32]) -> None:
-                spread(connections, vector.data.cast("B"))
-
-            yield CrewWeights(acknowledgements, publish)
+            yield acknowledgements.of(lambda version, vector: spread(connections, vector.data.cast("B")))
 
     def _accept(self, crew: Crew, stack: ExitStack) -> list[socket.socket]:
         with socket.create_server((self.setting.learner.address, 0)) as server:
@@ -107,60 +103,28 @@ def spread(connections: Sequence[socket.socket], data: memoryview) -> None:
                     del left[fd]
 
 
-class _Explorer(Explorer):
-    def __init__(self, connection: socket.socket, size_bytes: int) -> None:
-        self._connection, self._size_bytes = connection, size_bytes
-        self._stock = stock(size_bytes)
+def _receiving(connections: Sequence[socket.socket], size_bytes: int, ready: select.epoll) -> Callable[[], Sequence[Message]]:
+    # Whole messages, or whole parts of one.
+    unit = UNIT_BYTES // size_bytes * size_bytes or UNIT_BYTES
+    step = min(size_bytes, unit) // 8
+    by_fd = {connection.fileno(): connection for connection in connections}
+    buffers, filled = {fd: np.zeros(unit // 8, np.uint64) for fd in by_fd}, dict.fromkeys(by_fd, 0)
+    alone = len(connections) == 1
+    for fd in by_fd:
+        ready.register(fd, select.EPOLLIN)
 
-    def send(self, number: int) -> None:
-        for piece in pieces(self._stock, number * self._size_bytes):
-            self._connection.sendall(piece)
-
-    def round_trip(self) -> None:
-        self.send(1)
-        self._connection.recv(1)
-
-
-class _Samples(CrewSamples):
-    def __init__(self, crew: Crew, connections: Sequence[socket.socket], size_bytes: int, stack: ExitStack) -> None:
-        super().__init__(crew, size_bytes)
-        # Whole messages, or whole parts of one.
-        unit = UNIT_BYTES // size_bytes * size_bytes or UNIT_BYTES
-        self._step = min(size_bytes, unit) // 8
-        self._ready = stack.enter_context(select.epoll())
-        self._connections, self._buffers, self._filled = {}, {}, {}
-        for connection in connections:
-            fd = connection.fileno()
-            self._ready.register(fd, select.EPOLLIN)
-            self._connections[fd], self._filled[fd] = connection, 0
-            self._buffers[fd] = np.zeros(unit // 8, np.uint64)
-        self._alone = len(connections) == 1
-
-    def receive(self) -> Sequence[Message]:
+    def receive() -> Sequence[Message]:
         while True:
-            for fd in self._connections if self._alone else [fd for fd, _ in self._ready.poll()]:
-                buffer, filled = self._buffers[fd], self._filled[fd]
-                came = self._connections[fd].recv_into(buffer.data.cast("B")[filled:])
+            for fd in by_fd if alone else [fd for fd, _ in ready.poll()]:
+                buffer, before = buffers[fd], filled[fd]
+                came = by_fd[fd].recv_into(buffer.data.cast("B")[before:])
                 if not came:
                     raise ConnectionError("an explorer has closed its connection")
-                step = self._step
-                whole = (filled + came) // (step * 8)
-                self._filled[fd] = (filled + came) % (len(buffer) * 8)
+                whole = (before + came) // (step * 8)
+                filled[fd] = (before + came) % (len(buffer) * 8)
                 # What was there before this call has been handed out already, but for a part of one message.
-                done = filled // (step * 8)
+                done = before // (step * 8)
                 if whole > done:
                     return [buffer[n * step : (n + 1) * step] for n in range(done, whole)]
 
-    def answer(self) -> None:
-        for connection in self._connections.values():
-            connection.send(b"\0")
-
-
-class _Follower(Follower):
-    def __init__(self, connection: socket.socket) -> None:
-        self._connection = connection
-
-    def follow(self, out: NDArray[np.float32]) -> None:
-        rest = out.data.cast("B")
-        while rest:
-            rest = rest[self._connection.recv_into(rest) :]
+    return receive

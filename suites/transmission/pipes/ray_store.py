@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from suites.transmission.pipe import Message, Pipe, Samples, Setting, Weights, payload, read
+from suites.transmission.pipe import Broadcast, Message, Pipe, Samples, Setting, payload, read
 from suites.transmission.traffic import in_flight
 from tianji.launch.node import Node
 
@@ -116,9 +116,15 @@ class RayStore(Pipe):
         yield _Samples(self._actors, min(REQUESTS, in_flight(size_bytes, self.setting.explorers)))
 
     @contextmanager
-    def weights(self, size_bytes: int) -> Iterator[Weights]:
+    def weights(self, size_bytes: int) -> Iterator[Broadcast]:
         self._prepare(size_bytes)
-        yield _Weights(self._actors)
+        import ray
+
+        def broadcast(version: int, vector: NDArray[np.float32]) -> None:
+            reference = ray.put(vector)
+            ray.get([actor.set_weights.remote(reference, version) for actor in self._actors])
+
+        yield broadcast
 
     def _prepare(self, size_bytes: int) -> None:
         import ray
@@ -144,7 +150,7 @@ class _Explorer:
             raise ValueError(f"vector {version} came as {self.out[0]} to {self.out[-1]}")
 
 
-class _Samples(Samples):
+class _Samples:
     def __init__(self, actors: Sequence[Any], requests: int) -> None:
         self._actors, self._requests = actors, requests
         self._left: dict[Any, int] = {}
@@ -161,6 +167,9 @@ class _Samples(Samples):
         if self._left[actor]:
             self._left[actor] -= 1
             self._pending[actor.sample.remote()] = actor
+
+    def release(self) -> None:
+        pass
 
     def receive(self) -> Sequence[Message]:
         import ray
@@ -184,14 +193,3 @@ class _Samples(Samples):
             read(ray.get(actor.sample.remote()))
             took.append(time.perf_counter_ns() - before)
         return took
-
-
-class _Weights(Weights):
-    def __init__(self, actors: Sequence[Any]) -> None:
-        self._actors = actors
-
-    def broadcast(self, version: int, vector: NDArray[np.float32]) -> None:
-        import ray
-
-        reference = ray.put(vector)
-        ray.get([actor.set_weights.remote(reference, version) for actor in self._actors])

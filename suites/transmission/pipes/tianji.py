@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from suites.transmission.crew import Acknowledgements, Crew, CrewSamples, CrewWeights, Explorer, Follower, following, sending
-from suites.transmission.pipe import Message, Pipe, Samples, Weights, payload
+from suites.transmission.crew import Acknowledgements, Crew, CrewSamples, Explorer, Follow, followers, sending
+from suites.transmission.pipe import Broadcast, Message, Pipe, Samples, payload
 from suites.transmission.traffic import group, in_flight
-from tianji.channel.base import EdgeSpec, Endpoint, Inlet, Outlet, WeightsInlet, WeightsOutlet
+from tianji.channel.base import EdgeSpec, Endpoint, Inlet, Outlet
 from tianji.channel.registry import Network
 from tianji.channel.security import Keys
 from tianji.channel.session import SessionInlet
@@ -27,87 +27,78 @@ def edge(size_bytes: int, explorers: int) -> EdgeSpec:
     return EdgeSpec(layout, in_flight(size_bytes, explorers), explorers)
 
 
-class _Explorer(Explorer):
-    def __init__(self, outlet: Outlet, waiter: Waiter, spec: EdgeSpec, number: int) -> None:
-        self._outlet, self._waiter, self._layout, self._number = outlet, waiter, spec.layout.id, number
-        self._size_bytes, self._group = spec.slot_bytes, group(spec.slot_bytes)
-        self._slots = [np.frombuffer(outlet.slot(SlotRef(number, n)), np.uint64) for n in range(spec.slots)]
-        self._source, self._sent = payload(spec.slot_bytes), 0
-        self._free: list[SlotRef] = []
-        while not self._free:
-            waiter.wait()
-            self._free = outlet.credits()
+def _explorer(outlet: Outlet, waiter: Waiter, spec: EdgeSpec, producer: int) -> Explorer:
+    """Waits for its first slots."""
+    layout, size, rows, together = spec.layout.id, spec.slot_bytes, spec.slot_bytes // 8, group(spec.slot_bytes)
+    slots = [np.frombuffer(outlet.slot(SlotRef(producer, n)), np.uint64) for n in range(spec.slots)]
+    source, sent = payload(size), 0
+    free: list[SlotRef] = []
+    while not free:
+        waiter.wait()
+        free = outlet.credits()
 
-    def send(self, number: int) -> None:
-        slots, source, outlet = self._slots, self._source, self._outlet
-        layout, size, producer, rows = self._layout, self._size_bytes, self._number, self._size_bytes // 8
-        until = self._sent + number
-        while self._sent < until:
-            while not self._free:
-                self._free = outlet.credits()
-                if not self._free:
-                    self._waiter.wait()
-            part = self._free[: min(self._group, until - self._sent)]
-            del self._free[: len(part)]
+    def send(number: int) -> None:
+        nonlocal free, sent
+        until = sent + number
+        while sent < until:
+            while not free:
+                free = outlet.credits()
+                if not free:
+                    waiter.wait()
+            part = free[: min(together, until - sent)]
+            del free[: len(part)]
             for ref in part:
                 slots[ref.slot][:] = source
-            outlet.send([ChunkHeader(producer, n, 0, layout, 1, rows, size, ref) for n, ref in enumerate(part, self._sent)])
-            self._sent += len(part)
+            outlet.send([ChunkHeader(producer, n, 0, layout, 1, rows, size, ref) for n, ref in enumerate(part, sent)])
+            sent += len(part)
         outlet.flush()
 
-    def round_trip(self) -> None:
-        self._settle()  # What is left of earlier messages.
-        self.send(1)
-        self._settle()
-
-    def _settle(self) -> None:
+    def settle() -> None:
         """Wait until every slot is back: the learner has read them all."""
-        while len(self._free) < len(self._slots):
-            self._waiter.wait()
-            self._free += self._outlet.credits()
+        nonlocal free
+        while len(free) < len(slots):
+            waiter.wait()
+            free += outlet.credits()
+
+    def round_trip() -> None:
+        settle()  # What is left of earlier messages.
+        send(1)
+        settle()
+
+    return Explorer(send, round_trip)
 
 
-class _Samples(CrewSamples):
-    def __init__(self, crew: Crew, inlet: Inlet, waiter: Waiter, spec: EdgeSpec) -> None:
-        super().__init__(crew, spec.slot_bytes)
-        assert isinstance(inlet, SessionInlet)
-        self._inlet, self._waiter, self._group = inlet, waiter, group(spec.slot_bytes)
-        self._bodies: dict[int, list[Message]] = {}
-        """By the number of the arena: nobody opens a second session here, so each number means one arena."""
-        self._chunks: list[ChunkHeader] = []
-        self._held: list[SlotRef] = []
+def _samples(crew: Crew, inlet: Inlet, waiter: Waiter, spec: EdgeSpec) -> Samples:
+    assert isinstance(inlet, SessionInlet)
+    together = group(spec.slot_bytes)
+    bodies: dict[int, list[Message]] = {}  # By the number of the arena: nobody opens a second session here.
+    chunks: list[ChunkHeader] = []
+    held: list[SlotRef] = []
 
-    def receive(self) -> Sequence[Message]:
-        while not self._chunks:
-            self._chunks = self._inlet.receive()
-            if not self._chunks:
-                self._waiter.wait()
-        part = self._chunks[: self._group]
-        del self._chunks[: len(part)]
-        self._held = held = [chunk.slot for chunk in part]
-        bodies = self._bodies
+    def receive() -> Sequence[Message]:
+        nonlocal chunks, held
+        while not chunks:
+            chunks = inlet.receive()
+            if not chunks:
+                waiter.wait()
+        part = chunks[:together]
+        del chunks[: len(part)]
+        held = [chunk.slot for chunk in part]
         try:
             return [bodies[ref.arena][ref.slot] for ref in held]
         except KeyError:
             for ref in held:
-                bodies[ref.arena] = [np.frombuffer(view, np.uint64) for view in self._inlet.arena(ref).views]
+                bodies[ref.arena] = [np.frombuffer(view, np.uint64) for view in inlet.arena(ref).views]
             return [bodies[ref.arena][ref.slot] for ref in held]
 
-    def release(self) -> None:
-        self._inlet.release(self._held)
+    def release() -> None:
+        inlet.release(held)
 
-    def answer(self) -> None:
-        self.release()
-        self._inlet.flush()
+    def answer() -> None:
+        inlet.release(held)
+        inlet.flush()
 
-
-class _Follower(Follower):
-    def __init__(self, inlet: WeightsInlet, waiter: Waiter) -> None:
-        self._inlet, self._waiter = inlet, waiter
-
-    def follow(self, out: NDArray[np.float32]) -> None:
-        while self._inlet.latest(out) is None:
-            self._waiter.wait()
+    return CrewSamples(crew, spec.slot_bytes, receive, release, answer)
 
 
 class _Complete(Endpoint):
@@ -126,24 +117,6 @@ class _Complete(Endpoint):
 
     def close(self) -> None:
         pass
-
-
-class _Weights(Weights):
-    """Between hosts: serves readers, who say that they have room for the next vector, while it waits."""
-
-    def __init__(self, acknowledgements: Acknowledgements, outlet: WeightsOutlet) -> None:
-        self._acknowledgements, self._outlet = acknowledgements, outlet
-        self._waiter = Waiter([outlet, _Complete(acknowledgements)])
-
-    def broadcast(self, version: int, vector: NDArray[np.float32]) -> None:
-        self._outlet.publish(version, vector)
-        while not self._acknowledgements.complete():
-            self._waiter.wait()
-            self._outlet.serve()
-        self._acknowledgements.wait()
-
-    def close(self) -> None:
-        self._waiter.close()
 
 
 class TianJi(Pipe):
@@ -166,14 +139,9 @@ class TianJi(Pipe):
     def samples(self, size_bytes: int) -> Iterator[Samples]:
         spec = edge(size_bytes, self.setting.explorers)
 
-        @contextmanager
         def explorer(number: int, address: str) -> Iterator[Explorer]:
-            with (
-                self._network() as network,
-                network.outlet(address, spec, number) as outlet,
-                Waiter([outlet]) as waiter,
-            ):
-                yield _Explorer(outlet, waiter, spec, number)
+            with self._network() as network, network.outlet(address, spec, number) as outlet, Waiter([outlet]) as waiter:
+                yield _explorer(outlet, waiter, spec, number)
 
         with (
             Crew(self.setting, sending(explorer)) as crew,
@@ -185,24 +153,27 @@ class TianJi(Pipe):
             while not crew.all_ready():
                 inlet.receive()
                 waiter.wait(0.02)
-            yield _Samples(crew, inlet, waiter, spec)
+            yield _samples(crew, inlet, waiter, spec)
 
     @contextmanager
-    def weights(self, size_bytes: int) -> Iterator[Weights]:
+    def weights(self, size_bytes: int) -> Iterator[Broadcast]:
         parameters, setting = size_bytes // 4, self.setting
 
-        @contextmanager
-        def follower(number: int, address: str) -> Iterator[Follower]:
+        def follower(number: int, address: str) -> Iterator[Follow]:
             with (
                 self._network() as network,
                 network.weights_inlet(address, parameters) as inlet,
                 Waiter([inlet]) as waiter,
             ):
-                yield _Follower(inlet, waiter)
+
+                def follow(out: NDArray[np.float32]) -> None:
+                    while inlet.latest(out) is None:
+                        waiter.wait()
+
+                yield follow
 
         with (
-            Acknowledgements(setting.explorers) as acknowledgements,
-            Crew(setting, following(follower, parameters, acknowledgements.fd)) as crew,
+            followers(setting, size_bytes, follower) as (crew, acknowledgements),
             self._network() as network,
             network.weights_outlet(self._address(f"w{size_bytes}"), parameters) as outlet,
             Waiter([outlet]) as waiter,
@@ -213,10 +184,18 @@ class TianJi(Pipe):
                 outlet.serve()
             crew.wait_ready()
             if not setting.apart:
-                yield CrewWeights(acknowledgements, outlet.publish)
+                yield acknowledgements.of(outlet.publish)
                 return
-            with closing(_Weights(acknowledgements, outlet)) as end:
-                yield end
+            with Waiter([outlet, _Complete(acknowledgements)]) as serving:
+
+                def publish(version: int, vector: NDArray[np.float32]) -> None:
+                    outlet.publish(version, vector)
+                    # Between hosts readers say that they have room for the next vector: they are served while it waits.
+                    while not acknowledgements.complete():
+                        serving.wait()
+                        outlet.serve()
+
+                yield acknowledgements.of(publish)
 
 
 class TianJiCurve(TianJi):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
+from numpy.typing import NDArray
 
 from suites.transmission.pipe import payload
 
@@ -24,3 +25,10 @@ def pieces(source: memoryview, total_bytes: int) -> Iterator[memoryview]:
         yield piece
         total_bytes -= len(piece)
         at = (at + len(piece)) % len(source)
+
+
+def fill(out: NDArray[np.float32], receive_into: Callable[[memoryview], int]) -> None:
+    """Take bytes until a vector is complete."""
+    rest = out.data.cast("B")
+    while rest:
+        rest = rest[receive_into(rest) :]

@@ -22,17 +22,8 @@ from baselines.xingtian.assignment import Doors
 from baselines.xingtian.broker import HomeBroker
 from baselines.xingtian.mail import Mail, open_control
 from baselines.xingtian.messages import Notice, address, decode_header, decode_notice
-from suites.transmission.crew import (
-    Acknowledgements,
-    Crew,
-    CrewSamples,
-    CrewWeights,
-    Explorer,
-    Follower,
-    following,
-    sending,
-)
-from suites.transmission.pipe import Message, Pipe, Samples, Weights, payload
+from suites.transmission.crew import Crew, CrewSamples, Explorer, Follow, followers, sending
+from suites.transmission.pipe import Broadcast, Message, Pipe, Samples, Setting, payload
 from suites.transmission.traffic import group, in_flight
 from tianji.channel.arena import Arena, anonymous_file
 from tianji.channel.board import WeightBoard
@@ -52,83 +43,93 @@ class XingTian(Pipe):
         return {"mode": "steelman", "one_host": "shared memory, headers over ipc through the broker"}
 
     @contextmanager
-    def _wired(self, name: str, work: Any) -> Iterator[tuple[Crew, Mail]]:
-        """Broker and explorers in processes of their own, the learner's mail in this one, all told to start."""
-        setting = self.setting
-        folder = setting.folder / name
-        folder.mkdir()
-        doors = Doors(f"ipc://{folder}")
-
-        def serve(number: int, line: Connection) -> None:
-            with (
-                zmq.Context() as context,
-                open_control(context, _control(doors)) as control,
-                HomeBroker(context, doors, range(setting.explorers)) as broker,
-            ):
-                broker.serve(control, Hello("broker", PROTOCOL, os.getpid()))
-
-        with (
-            Crew(replace(setting, explorers=1, beyond=setting.learner), serve),
-            Crew(setting, work(doors)) as crew,
-            _launcher(doors, setting.explorers) as stop,
-            Mail(Account(), _control(doors), doors.learner, doors.downward, decode_header) as mail,
-        ):
-            crew.direct("")
-            if not mail.begin(Hello("learner", PROTOCOL, os.getpid())):
-                raise RuntimeError("there was no start")
-            crew.wait_ready()
-            yield crew, mail
-            stop()
-            while not isinstance(mail.take("stop"), Stop):
-                pass
-            mail.finish(lambda: mail.account.report("learner", {}))
-
-    @contextmanager
     def samples(self, size_bytes: int) -> Iterator[Samples]:
-        explorers, slots = self.setting.explorers, in_flight(size_bytes, self.setting.explorers)
+        slots = in_flight(size_bytes, self.setting.explorers)
+
+        def explorer(number: int, _: str) -> Iterator[Explorer]:
+            arena = Arena(files[number], slots, size_bytes)
+            with _mail(doors, number) as mail:
+                yield _explorer(mail, arena, number, size_bytes, slots)
+
         with ExitStack() as stack:
-            files = []
-            for _ in range(explorers):
-                files.append(anonymous_file("fragments", Arena.size_bytes(slots, size_bytes)))
-                stack.callback(os.close, files[-1])
-
-            def work(doors: Doors) -> Any:
-                @contextmanager
-                def explorer(number: int, _: str) -> Iterator[Explorer]:
-                    arena = Arena(files[number], slots, size_bytes)
-                    with _mail(doors, number) as mail:
-                        yield _Explorer(mail, arena, number, size_bytes, slots)
-
-                return sending(explorer)
-
-            with self._wired(f"s{size_bytes}", work) as (crew, mail):
-                arenas = [Arena(fd, slots, size_bytes) for fd in files]
-                yield _Samples(crew, mail, arenas, size_bytes)
+            files = [_file(stack, Arena.size_bytes(slots, size_bytes)) for _ in range(self.setting.explorers)]
+            doors = stack.enter_context(_broker(self.setting, f"s{size_bytes}"))
+            crew = stack.enter_context(Crew(self.setting, sending(explorer)))
+            mail = stack.enter_context(_learner(doors, crew, self.setting.explorers))
+            yield _samples(crew, mail, [Arena(fd, slots, size_bytes) for fd in files], size_bytes)
 
     @contextmanager
-    def weights(self, size_bytes: int) -> Iterator[Weights]:
+    def weights(self, size_bytes: int) -> Iterator[Broadcast]:
         parameters, everybody = size_bytes // 4, address(range(self.setting.explorers))
-        with Acknowledgements(self.setting.explorers) as acknowledgements, ExitStack() as stack:
-            fd = anonymous_file("weights", WeightBoard.size_bytes(parameters))
-            stack.callback(os.close, fd)
 
-            def work(doors: Doors) -> Any:
-                @contextmanager
-                def follower(number: int, _: str) -> Iterator[Follower]:
-                    store = WeightBoard(fd, parameters)
-                    with _mail(doors, number) as mail:
-                        yield _Follower(mail, store)
+        def follower(number: int, _: str) -> Iterator[Follow]:
+            store, last = WeightBoard(fd, parameters), 0
+            with _mail(doors, number) as mail:
 
-                return following(follower, parameters, acknowledgements.fd)
+                def follow(out: NDArray[np.float32]) -> None:
+                    nonlocal last
+                    # The store always has the newest: a notice of what was read already is passed over.
+                    while mail.take("weights").version <= last:
+                        pass
+                    last = store.read(out) or 0
 
-            with self._wired(f"w{size_bytes}", work) as (_, mail):
-                store = WeightBoard(fd, parameters)
+                yield follow
 
-                def publish(version: int, vector: NDArray[np.float32]) -> None:
-                    store.write(version, vector)
-                    mail.push(Notice(version, []), everybody)
+        def publish(version: int, vector: NDArray[np.float32]) -> None:
+            store.write(version, vector)
+            mail.push(Notice(version, []), everybody)
 
-                yield CrewWeights(acknowledgements, publish)
+        with ExitStack() as stack:
+            fd = _file(stack, WeightBoard.size_bytes(parameters))
+            doors = stack.enter_context(_broker(self.setting, f"w{size_bytes}"))
+            crew, acknowledgements = stack.enter_context(followers(self.setting, size_bytes, follower))
+            mail = stack.enter_context(_learner(doors, crew, self.setting.explorers))
+            store = WeightBoard(fd, parameters)
+            yield acknowledgements.of(publish)
+
+
+def _file(stack: ExitStack, size_bytes: int) -> int:
+    """A nameless one for as long as the stack lives."""
+    fd = anonymous_file("message", size_bytes)
+    stack.callback(os.close, fd)
+    return fd
+
+
+@contextmanager
+def _broker(setting: Setting, name: str) -> Iterator[Doors]:
+    """A broker in a process of its own, on the learner's node; where its doors are."""
+    folder = setting.folder / name
+    folder.mkdir()
+    doors = Doors(f"ipc://{folder}")
+
+    def serve(number: int, line: Connection) -> None:
+        with (
+            zmq.Context() as context,
+            open_control(context, _control(doors)) as control,
+            HomeBroker(context, doors, range(setting.explorers)) as broker,
+        ):
+            broker.serve(control, Hello("broker", PROTOCOL, os.getpid()))
+
+    with Crew(replace(setting, explorers=1, beyond=setting.learner), serve):
+        yield doors
+
+
+@contextmanager
+def _learner(doors: Doors, crew: Crew, explorers: int) -> Iterator[Mail]:
+    """The learner's mail, when everybody has been told to start and stands ready."""
+    with (
+        _launcher(doors, explorers) as stop,
+        Mail(Account(), _control(doors), doors.learner, doors.downward, decode_header) as mail,
+    ):
+        crew.direct("")
+        if not mail.begin(Hello("learner", PROTOCOL, os.getpid())):
+            raise RuntimeError("there was no start")
+        crew.wait_ready()
+        yield mail
+        stop()
+        while not isinstance(mail.take("stop"), Stop):
+            pass
+        mail.finish(lambda: mail.account.report("learner", {}))
 
 
 def _control(doors: Doors) -> str:
@@ -175,61 +176,52 @@ def _launcher(doors: Doors, explorers: int) -> Iterator[Callable[[], None]]:
         yield stop
 
 
-class _Explorer(Explorer):
-    def __init__(self, mail: Mail, arena: Arena, number: int, size_bytes: int, slots: int) -> None:
-        self._mail, self._number, self._size_bytes = mail, number, size_bytes
-        self._layout, self._source = opaque_layout(size_bytes).id, payload(size_bytes)
-        self._bodies = [np.frombuffer(arena.slot(n), np.uint64) for n in range(slots)]
-        self._free = deque(SlotRef(number, n) for n in range(slots))
-        self._sent = 0
+def _explorer(mail: Mail, arena: Arena, producer: int, size_bytes: int, slots: int) -> Explorer:
+    layout, source, sent = opaque_layout(size_bytes).id, payload(size_bytes), 0
+    bodies = [np.frombuffer(arena.slot(n), np.uint64) for n in range(slots)]
+    free = deque(SlotRef(producer, n) for n in range(slots))
 
-    def send(self, number: int) -> None:
-        for n in range(self._sent, self._sent + number):
-            while not self._free:
-                self._hear()
-            ref = self._free.popleft()
-            self._bodies[ref.slot][:] = self._source
-            self._mail.push(ChunkHeader(self._number, n, 0, self._layout, 1, 0, self._size_bytes, ref))
-        self._sent += number
+    def send(number: int) -> None:
+        nonlocal sent
+        for n in range(sent, sent + number):
+            while not free:
+                hear()
+            ref = free.popleft()
+            bodies[ref.slot][:] = source
+            mail.push(ChunkHeader(producer, n, 0, layout, 1, 0, size_bytes, ref))
+        sent += number
 
-    def _hear(self) -> None:
-        notice: Notice = self._mail.take("credit")
-        self._free.extend(slot for slot in notice.slots if slot.arena == self._number)
+    def hear() -> None:
+        notice: Notice = mail.take("credit")
+        free.extend(slot for slot in notice.slots if slot.arena == producer)
 
-    def round_trip(self) -> None:
-        while len(self._free) < len(self._bodies):
-            self._hear()  # What is left of earlier messages.
-        self.send(1)
-        while len(self._free) < len(self._bodies):
-            self._hear()
+    def settle() -> None:
+        while len(free) < slots:
+            hear()
+
+    def round_trip() -> None:
+        settle()  # What is left of earlier messages.
+        send(1)
+        settle()
+
+    return Explorer(send, round_trip)
 
 
-class _Samples(CrewSamples):
-    def __init__(self, crew: Crew, mail: Mail, arenas: Sequence[Arena], size_bytes: int) -> None:
-        super().__init__(crew, size_bytes)
-        self._mail, self._group = mail, group(size_bytes)
-        self._bodies = [[np.frombuffer(view, np.uint64) for view in arena.views] for arena in arenas]
-        self._held: list[SlotRef] = []
+def _samples(crew: Crew, mail: Mail, arenas: Sequence[Arena], size_bytes: int) -> Samples:
+    together = group(size_bytes)
+    held: list[SlotRef] = []
+    bodies = [[np.frombuffer(view, np.uint64) for view in arena.views] for arena in arenas]
 
-    def receive(self) -> Sequence[Message]:
-        chunk: ChunkHeader | None = self._mail.take("samples")
-        self._held = []
+    def receive() -> Sequence[Message]:
+        nonlocal held
+        chunk: ChunkHeader | None = mail.take("samples")
+        held = []  # Another list: a thread may still be sending the one before.
         while chunk is not None:
-            self._held.append(chunk.slot)
-            chunk = self._mail.glance() if len(self._held) < self._group else None
-        return [self._bodies[ref.arena][ref.slot] for ref in self._held]
+            held.append(chunk.slot)
+            chunk = mail.glance() if len(held) < together else None
+        return [bodies[ref.arena][ref.slot] for ref in held]
 
-    def release(self) -> None:
-        self._mail.push(Notice(0, self._held), address(sorted({ref.arena for ref in self._held})))
+    def release() -> None:
+        mail.push(Notice(0, held), address(sorted({ref.arena for ref in held})))
 
-
-class _Follower(Follower):
-    def __init__(self, mail: Mail, store: WeightBoard) -> None:
-        self._mail, self._store = mail, store
-        self._read = 0
-
-    def follow(self, out: NDArray[np.float32]) -> None:
-        # The store always has the newest: a notice of what was read already is passed over.
-        while self._mail.take("weights").version <= self._read:
-            pass
-        self._read = self._store.read(out) or 0
+    return CrewSamples(crew, size_bytes, receive, release)

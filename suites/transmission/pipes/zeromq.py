@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 
 import numpy as np
 import zmq
 from numpy.typing import NDArray
 
-from suites.transmission.crew import Acknowledgements, Crew, CrewWeights, Explorer, Follower, following, sending
-from suites.transmission.pipe import Pipe, Samples, Setting, Weights
+from suites.transmission.crew import Crew, CrewSamples, Explorer, Follow, followers, sending
+from suites.transmission.pipe import Broadcast, Message, Pipe, Samples, Setting
 
 Socket = zmq.Socket[bytes]
 
@@ -47,49 +48,53 @@ class ZeroMq(Pipe):
         """ZeroMQ messages that each explorer may have under way."""
 
     @abstractmethod
-    def explorer(self, main: Socket, answers: Socket, size_bytes: int) -> Explorer:
-        """The sending end."""
+    def sending(self, main: Socket, size_bytes: int) -> Callable[[int], None]:
+        """What sends so many messages."""
 
     @abstractmethod
-    def learner(self, crew: Crew, main: Socket, answers: Socket, size_bytes: int) -> Samples:
-        """The receiving end."""
-
-    @abstractmethod
-    def follower(self, main: Socket) -> Follower:
-        """The end that takes weights."""
+    def receiving(self, main: Socket, size_bytes: int) -> Callable[[], Sequence[Message]]:
+        """What waits for messages."""
 
     @abstractmethod
     def publish(self, main: Socket, vector: NDArray[np.float32]) -> None:
         """Send a vector. All have it before the next one, so nobody writes it while it is on its way."""
 
+    @abstractmethod
+    def follow(self, main: Socket, out: NDArray[np.float32]) -> None:
+        """Wait for the next vector and copy it to `out`."""
+
     @contextmanager
     def samples(self, size_bytes: int) -> Iterator[Samples]:
         room = self.room(size_bytes)
 
-        @contextmanager
         def explorer(number: int, address: str) -> Iterator[Explorer]:
             with connected(address, number, zmq.PUSH, room) as (main, answers):
-                yield self.explorer(main, answers, size_bytes)
+                send = self.sending(main, size_bytes)
+
+                def round_trip() -> None:
+                    send(1)
+                    answers.recv()
+
+                yield Explorer(send, round_trip)
 
         with (
             Crew(self.setting, sending(explorer)) as crew,
             listening(self.setting, crew, zmq.PULL, room, f"s{size_bytes}") as (main, answers),
         ):
-            yield self.learner(crew, main, answers, size_bytes)
+            receive = self.receiving(main, size_bytes)
+            yield CrewSamples(crew, size_bytes, receive, answer=lambda: answers.send_multipart([identity(0), b""]))
 
     @contextmanager
-    def weights(self, size_bytes: int) -> Iterator[Weights]:
-        @contextmanager
-        def follower(number: int, address: str) -> Iterator[Follower]:
+    def weights(self, size_bytes: int) -> Iterator[Broadcast]:
+        def follower(number: int, address: str) -> Iterator[Follow]:
             with connected(address, number, zmq.SUB) as (main, _):
-                yield self.follower(main)
+                yield partial(self.follow, main)
 
         with (
-            Acknowledgements(self.setting.explorers) as acknowledgements,
-            Crew(self.setting, following(follower, size_bytes // 4, acknowledgements.fd)) as crew,
+            followers(self.setting, size_bytes, follower) as (crew, acknowledgements),
             listening(self.setting, crew, zmq.XPUB, 0, f"w{size_bytes}") as (main, _),
         ):
-            yield CrewWeights(acknowledgements, lambda version, vector: self.publish(main, vector))
+            yield acknowledgements.of(lambda version, vector: self.publish(main, vector))
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """Parts of the system, alone: what they measure is work that was done."""
 
+import dataclasses
 import json
 import os
 import subprocess
@@ -8,7 +9,6 @@ import sys
 import numpy as np
 import pytest
 
-from suites.components import parts
 from suites.components.parts import PARTS, described
 
 TIMED = [name for name, part in PARTS.items() if part.timed]
@@ -16,8 +16,7 @@ TIMED = [name for name, part in PARTS.items() if part.timed]
 
 @pytest.mark.parametrize("name", TIMED)
 def test_a_part_works_and_says_how_fast(name):
-    part = PARTS[name](seed=3)
-    part.prepare()
+    part = PARTS[name].prepare(seed=3)
     try:
         first = part.work()
         assert first > 0
@@ -28,26 +27,22 @@ def test_a_part_works_and_says_how_fast(name):
 
 
 def test_an_actor_and_a_learner_do_what_their_workload_says():
-    sampling, updates = PARTS["sampling"](0), PARTS["updates-ppo"](0)
-    sampling.prepare()
-    updates.prepare()
+    sampling, updates = (PARTS[name].prepare(0) for name in ("sampling", "updates-ppo"))
     assert sampling.work() == 8 * 32
     assert updates.work() == 20, "epochs of one minibatch"
-    before = updates._learning.algorithm.kernel.weights().copy()
+    before = updates.work.__self__.algorithm.kernel.weights().copy()
     updates.work()
-    assert np.abs(updates._learning.algorithm.kernel.weights() - before).max() < 1e-9, "nothing is learnt"
+    assert np.abs(updates.work.__self__.algorithm.kernel.weights() - before).max() < 1e-9, "nothing is learnt"
     sampling.close()
     updates.close()
 
 
-@pytest.mark.parametrize("kind", [parts.ReturnsPPO, parts.ReturnsDQN])
-def test_returns_are_the_same_to_the_last_bit_and_follow_the_seed(kind, monkeypatch):
-    monkeypatch.setattr(kind, "steps", 2048)
+@pytest.mark.parametrize("name", ["returns-ppo", "returns-dqn"])
+def test_returns_are_the_same_to_the_last_bit_and_follow_the_seed(name):
+    part = dataclasses.replace(PARTS[name], settings=PARTS[name].settings | {"steps": 2048})
 
     def returns(seed):
-        part = kind(seed)
-        part.prepare()
-        return part.measure(0.0)
+        return part.prepare(seed).measure(0.0)
 
     first = returns(1)
     assert returns(1) == first

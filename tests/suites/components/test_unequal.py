@@ -1,10 +1,12 @@
 """Who waits for whom, on a clock of events: actors of unequal speed and a learner, without a machine's noise."""
 
+import itertools
+
 import numpy as np
 import pytest
 
 from suites.components.parts import PARTS
-from suites.components.unequal import Clockwork, unequal
+from suites.components.unequal import Clockwork
 from tianji.config import IMPALAConfig, PPOConfig, TrainConfig
 
 ACTORS, STEPS, SECONDS = 8, 32, 40.0
@@ -20,6 +22,11 @@ def config(**more):
     return TrainConfig(
         env="CartPole-v1", actors=ACTORS, envs_per_actor=1, ppo=PPOConfig(rollout_steps=STEPS, epochs=20), **given
     )
+
+
+def unequal(times):
+    """Chunks that take each actor a time of its own, always the same."""
+    return lambda number: itertools.repeat(times[number])
 
 
 def ran(made, times, round_s):
@@ -109,12 +116,8 @@ def test_an_actor_whose_speed_changes_is_followed():
 
 
 def test_the_part_of_the_gate_repeats_and_finds_a_rule_that_waits(monkeypatch):
-    kind = PARTS["production-unequal"]
-
     def value(seed):
-        part = kind(seed)
-        part.prepare()
-        return part.measure(0.0)
+        return PARTS["production-unequal"].prepare(seed).measure(0.0)
 
     assert value(1) == value(1) != value(2)
     from tianji.balance import Balance

@@ -2,14 +2,16 @@
 
 import subprocess
 import sys
+from concurrent.futures.process import BrokenProcessPool
 
 import msgspec
 import numpy as np
 import psutil
 import pytest
 
+from programs.cli import ConfigError
 from suites.records.events import Snapshot
-from suites.session import catalogue, evaluator
+from suites.session import catalogue
 from suites.session.evaluator import evaluate
 from tianji.algorithms import networks
 from tianji.play import Player
@@ -19,7 +21,11 @@ SNAPSHOTS = 9
 
 
 def judges():
-    return [p for p in psutil.Process().children() if "suites.session.judge" in p.cmdline()]
+    return playing_below(psutil.Process())
+
+
+def playing_below(process):
+    return [p for p in process.children() if p.name() == "tj-judge"]
 
 
 @pytest.fixture
@@ -77,9 +83,32 @@ def test_a_crossing_is_confirmed_on_other_episodes_and_the_next_tried_if_it_is_n
     assert [np.mean(e.returns) for e in found] == pytest.approx(confirming[1:3])
 
 
+def test_who_may_stop_plays_no_further_than_a_confirmed_crossing_which_is_the_same_one(tiny, tmp_path, snapshots, alone):
+    workload = of_threshold(tiny, 1.0)
+    curve = alone(workload.evaluation.seed).mean(axis=1)
+    workload = msgspec.structs.replace(
+        workload, thresholds=msgspec.structs.replace(workload.thresholds, evaluated=float(curve[1]))
+    )
+    whole, short = (
+        list(evaluate(tmp_path, workload, snapshots, lambda share: None, stop_at_goal=stop_at_goal))
+        for stop_at_goal in (False, True)
+    )
+    assert len([e for e in whole if e.purpose == "curve"]) == SNAPSHOTS
+    played = {(e.purpose, e.version): e.returns for e in short}
+    assert len(played) == len(short), "nothing is played twice"
+    assert (
+        [e.version for e in short if e.purpose == "confirm"] == [e.version for e in whole if e.purpose == "confirm"] == [1, 2]
+    )
+    assert 4 <= len([e for e in short if e.purpose == "curve"]) < SNAPSHOTS
+    assert all(played[e.purpose, e.version] == e.returns for e in whole if (e.purpose, e.version) in played)
+    # Where there is no crossing, all are played.
+    never = of_threshold(tiny, 501.0)
+    assert len(list(evaluate(tmp_path, never, snapshots, lambda share: None, stop_at_goal=True))) == SNAPSHOTS
+
+
 def test_a_snapshot_that_cannot_be_played_is_named_and_no_process_is_left(tiny, tmp_path, snapshots):
     (tmp_path / snapshots[5].file).write_bytes(b"no policy")
-    with pytest.raises(ChildProcessError, match=snapshots[5].file):
+    with pytest.raises(ConfigError, match=snapshots[5].file):
         list(evaluate(tmp_path, of_threshold(tiny, 501.0), snapshots, lambda share: None))
     assert not judges()
 
@@ -102,6 +131,7 @@ from pathlib import Path
 import msgspec
 from baselines.workload import Workload
 from suites.session.evaluator import evaluate
+from programs.cli import ConfigError
 from suites.records.events import Snapshot
 
 workload = msgspec.json.decode(sys.argv[1], type=Workload)
@@ -118,7 +148,7 @@ def test_judges_end_with_a_parent_that_is_killed(tiny, tmp_path, snapshots):
     pipe = subprocess.PIPE
     with subprocess.Popen([sys.executable, "-c", KILLED, workload, str(tmp_path)], stdin=pipe, stdout=pipe) as parent:
         assert parent.stdout.readline() == b"0\n"
-        found = [p for p in psutil.Process(parent.pid).children() if "suites.session.judge" in p.cmdline()]
+        found = playing_below(psutil.Process(parent.pid))
         assert found
         parent.kill()
         gone, alive = psutil.wait_procs(found, timeout=20)
@@ -126,11 +156,10 @@ def test_judges_end_with_a_parent_that_is_killed(tiny, tmp_path, snapshots):
     assert len(gone) == len(found)
 
 
-def test_a_start_that_fails_half_way_leaves_no_process(tiny, tmp_path, snapshots, monkeypatch):
-    def nothing_to_say(process, what):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(evaluator, "_say", nothing_to_say)
-    with pytest.raises(KeyboardInterrupt):
-        next(evaluate(tmp_path, of_threshold(tiny, 501.0), snapshots, lambda share: None))
+def test_a_judge_that_is_killed_ends_the_evaluation(tiny, tmp_path, snapshots):
+    playing = evaluate(tmp_path, of_threshold(tiny, 501.0), snapshots, lambda share: None)
+    next(playing)
+    judges()[0].kill()
+    with pytest.raises(BrokenProcessPool):
+        list(playing)
     assert not judges()

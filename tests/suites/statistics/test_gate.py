@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from suites.statistics.gate import Rule, Verdict, _holm, decide, final, judge, worsening
+from suites.statistics.gate import Judgement, Rule, _holm, decide, final, judge, worsening
 
 HIGHER = "higher"
 
@@ -133,4 +133,4 @@ def test_a_rule_that_makes_no_sense_is_refused(more, says):
 def test_two_rounds_are_not_judged():
     with pytest.raises(ValueError, match="m: 2 rounds cannot be judged"):
         one([0.1, 0.2])
-    assert isinstance(one([0.1, 0.2, 0.15]), Verdict)
+    assert isinstance(one([0.1, 0.2, 0.15]), Judgement)

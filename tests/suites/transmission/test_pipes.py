@@ -79,24 +79,16 @@ class Dies(Honest):
 
     @contextmanager
     def samples(self, size_bytes):
-        class Lost(Explorer):
-            def send(self, number):
-                raise RuntimeError("the wheel came off")
+        def lost(number=1):
+            raise RuntimeError("the wheel came off")
 
-            round_trip = send
-
-        @contextmanager
         def explorer(number, address):
-            yield Lost()
-
-        class Deaf(CrewSamples):
-            def receive(self):
-                time.sleep(600)
+            yield Explorer(lost, lost)
 
         with Crew(self.setting, sending(explorer)) as crew:
             crew.direct("")
             crew.wait_ready()
-            yield Deaf(crew, size_bytes)
+            yield CrewSamples(crew, size_bytes, receive=lambda: time.sleep(600))
 
 
 class Vanishes(Dies):
@@ -105,7 +97,7 @@ class Vanishes(Dies):
     @contextmanager
     def samples(self, size_bytes):
         with super().samples(size_bytes) as end:
-            os.kill(end._crew._processes[0].pid, 9)
+            os.kill(end.crew._processes[0].pid, 9)
             yield end
 
 

@@ -1,15 +1,10 @@
 """Roles on a Ray cluster of two nodes: the same run as on one host, and the same care for what dies."""
 
-import json
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import numpy as np
 import on_a_cluster
 import pytest
-from commands import processes_told, refusal
+import two_ray_nodes
+from commands import refusal
 
 from programs.cli import run
 from tianji.__main__ import main
@@ -19,19 +14,9 @@ from tianji.training import train
 
 
 @pytest.mark.timeout(300)
-def test_two_nodes_train_what_one_host_trains_and_survive_what_dies(small, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("ray")
-    (folder / "ray").mkdir()  # Where Ray writes its address.
-    helpers = str(Path(on_a_cluster.__file__).parent)
-    done = subprocess.run(
-        [sys.executable, on_a_cluster.__file__, str(folder)],
-        capture_output=True,
-        text=True,
-        timeout=250,
-        env={**os.environ, "PYTHONPATH": helpers, "TMPDIR": str(folder)},
-    )
-    assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout.splitlines()[-1])
+@pytest.mark.xdist_group("ray")
+def test_two_nodes_train_what_one_host_trains_and_survive_what_dies(small, ray_nodes, tmp_path):
+    told = two_ray_nodes.ask(on_a_cluster, ray_nodes, tmp_path, timeout=250)
     # Between nodes ports, on one node shared memory; and not a bit of difference to one host.
     assert told["addresses"]["chunks0"].startswith("tcp://")
     assert told["addresses"]["batches0"].startswith("shm://")
@@ -42,7 +27,6 @@ def test_two_nodes_train_what_one_host_trains_and_survive_what_dies(small, tmp_p
     assert (outcome, restarts) == ("steps", [""])
     assert 50_048 - 128 < steps <= 50_048
     assert told["left"] == []
-    assert not processes_told(str(folder))
 
 
 def test_groups_and_processes_are_placed_where_they_have_cpus(small):

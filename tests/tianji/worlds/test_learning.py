@@ -6,9 +6,9 @@ from tianji.config import DQNConfig, IMPALAConfig, NetworkConfig, PPOConfig, Tra
 from tianji.training import train
 
 PPO = PPOConfig(rollout_steps=32, minibatch_size=256, epochs=20, learning_rate=1e-3, gamma=0.98, gae_lambda=0.8)
-DQN = DQNConfig(
-    train_every_steps=256, updates=128, batch_size=64, learning_starts=1000, epsilon_steps=8000, learning_rate=2.3e-3
-)
+# At the zoo's 2.3e-3 two seeds of six get there in 25,000 steps, at 1e-3 all do in 16,000: another processor's last bits are
+# another seed.
+DQN = DQNConfig(train_every_steps=256, updates=128, batch_size=64, learning_starts=1000, epsilon_steps=8000, learning_rate=1e-3)
 
 
 def config(algo, **more):

@@ -1,4 +1,4 @@
-"""The process in which one run of one system takes place: `python -m baselines.host DIRECTORY PARENT [STARTED]`.
+"""The process in which one run of one system takes place: `python -m baselines.run DIRECTORY PARENT [STARTED]`.
 
 The runner's keeper starts it with a `task.json` in the directory. It keeps to the cores that the task names, dies with
 its parent, and leaves `events.jsonl` and `snapshots/`. Exit status 0: the run was measured; 1: it failed, and the last
@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import os
 import sys
-import traceback
 from pathlib import Path
 
 import msgspec
 
 from baselines import system
 from baselines.recorder import FileRecorder
-from programs.cli import DONE, FAILED, INTERRUPTED
-from programs.process import serve_a_runner
+from programs.process import serve_a_runner, status_of
 
 
 def main(directory: Path, parent: int, started: int | None = None) -> int:
@@ -25,19 +23,17 @@ def main(directory: Path, parent: int, started: int | None = None) -> int:
     task = msgspec.json.decode((directory / "task.json").read_bytes(), type=system.Task)
     serve_a_runner(parent, task.cores, f"tj-host {task.system}")
     under_test = system.get(task.system)
-    with FileRecorder(directory, task.workload, None if started is None else lambda: os.close(started)) as recorder:
-        try:
+    on_first_step = None if started is None else lambda: os.close(started)
+    with FileRecorder(directory, task.workload, on_first_step, stop_at_goal=task.stop_at_goal) as recorder:
+
+        def work() -> None:
             recorder.phase("setup")
             under_test.prepare(task, recorder)
             recorder.phase("train")
             under_test.train(task, recorder)
-            return DONE
-        except KeyboardInterrupt:
-            return INTERRUPTED
-        except Exception as error:  # Any failure of the system under test is this run's result.
-            traceback.print_exc()
-            print(f"{type(error).__name__}: {error}", file=sys.stderr)
-            return FAILED
+
+        try:
+            return status_of(work)
         finally:
             recorder.phase("teardown")
             under_test.stop()
