@@ -91,8 +91,9 @@ class View:
 
     @cached_property
     def titles(self) -> dict[str, str]:
-        """By label, what a system is called."""
-        return {label_of(b): b.manifest.system_title + ", second run" * b.manifest.replica for b in self.bundles}
+        """By label, what a system is called; a bar would end a table's cell."""
+        titles = {label_of(b): b.manifest.system_title + ", second run" * b.manifest.replica for b in self.bundles}
+        return {label: title.replace("|", "/") for label, title in titles.items()}
 
     def title(self, label: str) -> str:
         """As a reader should see a system."""

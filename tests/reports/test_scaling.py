@@ -173,3 +173,11 @@ def test_a_session_of_which_nothing_can_be_used_still_has_a_page(tmp_path):
     rows, page = build(tmp_path / "in", tmp_path / "out")
     assert rows == []
     assert "Runs that failed" in page
+
+
+def test_a_bar_in_a_systems_name_does_not_break_tables(tmp_path):
+    folder = made.session(tmp_path / "in", systems=("tianji",), counts=(1, 2), blocks=1)
+    for path in sorted(path.parent for path in folder.rglob("bundle.json")):
+        made.edit(path, system_title="TianJi | mine")
+    (scaled,) = Scaled.all(dataset.load([folder]))
+    assert set(scaled.frame("nodes")["System"]) == {"TianJi / mine"}
