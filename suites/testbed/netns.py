@@ -19,7 +19,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from programs.process import status_of
 from tianji.launch.node import CLONE_NEWNET, Node
 
 CLONE_NEWUSER = 0x10000000
@@ -277,12 +276,13 @@ def _shape(network: Any, name: str, link: Link, *, counted: bool = False) -> Non
         network.tc("add", "pfifo", index, handle=handle, limit=UNSHAPED_PACKETS)
 
 
-def trial() -> None:
-    """Whether hosts can be emulated by such a process."""
-    become_able()
-    with pair(10**9):
-        print(DELAYS if delays_can_be_made() else "")
-
-
 if __name__ == "__main__":
-    sys.exit(status_of(trial))
+    # The trial: whether hosts can be emulated by such a process.
+    try:
+        become_able()
+        with pair(10**9):
+            print(DELAYS if delays_can_be_made() else "")
+    except Exception as error:  # Whatever it is, it is the reason.
+        with suppress(BrokenPipeError):
+            print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        sys.exit(1)
