@@ -7,7 +7,7 @@ turns (A B, B A, ...) on the same core: what else the machine does meanwhile mee
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -89,7 +89,6 @@ class Session:
         """One more round."""
         begun = time.monotonic()
         order: list[Side] = ["base", "head"] if number % 2 == 0 else ["head", "base"]
-        pairs: dict[str, list[tuple[float, float]]] = {}
         with ExitStack() as stack:
             workers = {side: stack.enter_context(Worker(self.sides[side])) for side in order}
             hellos = {side: worker.hello() for side, worker in workers.items()}
@@ -97,17 +96,11 @@ class Session:
                 known = self._begin(hellos)
             names = [metric.name for metric in known.metrics if metric.name in self._timed]
             for name in names:
-                self._both(workers, order, {"prepare": name, "seed": number})
-            for turn in range(TURNS):
-                for name in (name for name in names if self._timed[name]):
-                    values = {}
-                    for side in order if turn % 2 == 0 else reversed(order):
-                        workers[side].ask({"measure": name, "seconds": SECONDS})
-                        values[side] = workers[side].answer(LIMIT_S)["value"]
-                    pairs.setdefault(name, []).append((values["base"], values["head"]))
+                both(workers, {"prepare": name, "seed": number})
+            pairs = in_turns(workers, [name for name in names if self._timed[name]], TURNS, SECONDS)
             for name in (name for name in names if not self._timed[name]):
                 # How long it takes is not asked: both at once.
-                told = self._both(workers, order, {"measure": name, "seconds": SECONDS})
+                told = both(workers, {"measure": name, "seconds": SECONDS})
                 pairs[name] = [(told["base"]["value"], told["head"]["value"])]
         if self._micro:
             medians = {side: micro.medians(self.sides[side]) for side in order}
@@ -117,12 +110,6 @@ class Session:
                 pairs[name] = [(medians["base"][name], medians["head"][name])]
         one = Round(number, order[0], pairs, round(time.monotonic() - begun, 3))
         return replace(known, rounds=(*known.rounds, one))
-
-    def _both(self, workers: dict[Side, Worker], order: Sequence[Side], question: dict[str, Any]) -> dict[Side, dict[str, Any]]:
-        """Ask both the same at once."""
-        for side in order:
-            workers[side].ask(question)
-        return {side: workers[side].answer(LIMIT_S) for side in order}
 
     def _begin(self, hellos: dict[Side, dict[str, Any]]) -> Comparison:
         """What there is to compare.
@@ -168,6 +155,28 @@ class Session:
         only = dict.fromkeys(sorted(set(medians["head"]) ^ set(medians["base"])), "only one of the two has it")
         metrics = tuple(Metric(name, "median of a micro benchmark", "s", "lower", {}) for name in both)
         return replace(known, metrics=(*known.metrics, *metrics), left_out=known.left_out | only)
+
+
+def both(workers: Mapping[Side, Worker], question: dict[str, Any]) -> dict[Side, dict[str, Any]]:
+    """Ask both the same at once."""
+    for worker in workers.values():
+        worker.ask(question)
+    return {side: worker.answer(LIMIT_S) for side, worker in workers.items()}
+
+
+def in_turns(
+    workers: Mapping[Side, Worker], parts: Sequence[str], turns: int, seconds: float
+) -> dict[str, list[tuple[float, float]]]:
+    """Measure parts, a turn of each after the other; who goes first changes from turn to turn. The base's value, the head's."""
+    pairs: dict[str, list[tuple[float, float]]] = {name: [] for name in parts}
+    for turn in range(turns):
+        for name in parts:
+            values = {}
+            for side in workers if turn % 2 == 0 else reversed(list(workers)):
+                workers[side].ask({"measure": name, "seconds": seconds})
+                values[side] = workers[side].answer(LIMIT_S)["value"]
+            pairs[name].append((values["base"], values["head"]))
+    return pairs
 
 
 def _state(verdicts: dict[str, gate.Judgement], open_ones: Sequence[str]) -> str:

@@ -74,32 +74,32 @@ class NodeCheck(Event, frozen=True, kw_only=True, tag="node_check"):
 
     node: int
     address: str
-    cores: float | None
+    cores: float | None = None
     """Its budget."""
-    cores_measured: float | None
+    cores_measured: float | None = None
     """Core-seconds a second that a busy process got."""
-    link_bits_per_s: int | None
-    link_measured_bits_per_s: float | None
+    link_bits_per_s: int | None = None
+    link_measured_bits_per_s: float | None = None
     """Of one TCP connection from this node to another one, Ethernet frames and all."""
-    round_trip_s: float | None
+    round_trip_s: float | None = None
 
 
 class NodeUsage(Event, frozen=True, kw_only=True, tag="node_usage"):
     """What a node has used by then, since it was made; None: not known there. The first one comes before the system starts."""
 
     node: int
-    cpu_s: float | None
+    cpu_s: float | None = None
     """Of the system's processes."""
-    throttled_s: float | None
+    throttled_s: float | None = None
     """For which they had used up their budget."""
-    daemons_cpu_s: float | None
+    daemons_cpu_s: float | None = None
     """Of daemons that stand outside the budget."""
-    wire_sent_bytes: int | None
+    wire_sent_bytes: int | None = None
     """That left by its link, frames with their headers."""
-    wire_received_bytes: int | None
-    socket_bytes: int | None
+    wire_received_bytes: int | None = None
+    socket_bytes: int | None = None
     """Handed to TCP by the system's processes, for other nodes."""
-    control_bytes: int | None
+    control_bytes: int | None = None
     """Handed to TCP by them for the launcher: what is told, not what travels."""
 
 

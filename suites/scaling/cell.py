@@ -8,12 +8,12 @@ meter's, are left as one `events.jsonl`. Exit status 0: measured; 1: failed, and
 from __future__ import annotations
 
 import os
-import select
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
+from multiprocessing.connection import wait
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -178,15 +178,12 @@ def start_company(task: CellTask, testbed: Testbed, folder: Path, stack: ExitSta
         company.append(Driver(alone, folder / f"company-{number}", testbed.home))
         stack.callback(company[-1].kill)
     deadline = time.monotonic() + START_LIMIT_S
-    poll, waiting = select.poll(), {driver.started: driver for driver in company}
-    for descriptor in waiting:
-        poll.register(descriptor, select.POLLIN | select.POLLHUP)
+    waiting = {driver.started: driver for driver in company}
     while waiting:
-        begun = poll.poll(max(0.0, deadline - time.monotonic()) * 1000)
+        begun = waiting.keys() & wait(waiting, max(0.0, deadline - time.monotonic()))
         if not begun:
             raise SystemFailed("a run that is to keep a node busy made no step in its time")
-        for descriptor, _ in begun:
-            poll.unregister(descriptor)
+        for descriptor in begun:
             testbed.hold(waiting.pop(descriptor).node)
     return company
 
@@ -217,23 +214,17 @@ def watch(task: CellTask, testbed: Testbed, drivers: Sequence[Driver], log: bund
     SystemFailed
         when it fails, or takes too long.
     """
-    poll = select.poll()
     waiting, running = {driver.started: driver for driver in drivers}, {driver.ended: driver for driver in drivers}
-    for descriptor in (*waiting, *running):
-        poll.register(descriptor, select.POLLIN | select.POLLHUP)
     deadline, limited = time.monotonic() + START_LIMIT_S, False
     while running:
-        for descriptor, _ in poll.poll(INTERVAL_S * 1000):
-            if descriptor in waiting:
-                poll.unregister(descriptor)
-                begun = waiting.pop(descriptor)
-                if waiting:
-                    testbed.hold(begun.node)
-            else:
-                poll.unregister(descriptor)
-                ended = running.pop(descriptor)
-                if ended.process.wait() != DONE:
-                    raise SystemFailed(f"the host process of {task.system} ended with exit status {ended.process.returncode}")
+        ready = wait([*waiting, *running], INTERVAL_S)
+        for descriptor in waiting.keys() & ready:
+            begun = waiting.pop(descriptor)
+            if waiting:
+                testbed.hold(begun.node)
+        for descriptor in running.keys() & ready:
+            if (status := running.pop(descriptor).process.wait()) != DONE:
+                raise SystemFailed(f"the host process of {task.system} ended with exit status {status}")
         if not waiting and not limited:
             testbed.limit()
             limited = True

@@ -13,7 +13,9 @@ from typing import Any, Literal, NamedTuple
 from scipy.special import stdtrit
 
 from suites.components.revision import Revision, Worker
+from suites.components.session import both, in_turns
 from suites.records import machine
+from suites.statistics.comparison import Side
 from suites.testbed import netns, registry
 
 State = Literal["yes", "no", "careful"]
@@ -23,7 +25,6 @@ TURNS, SECONDS = 16, 0.1
 NOISY = 0.10
 """A difference that five blocks cannot tell apart: above this, results here are hard to publish."""
 BLOCKS = 5
-LIMIT_S = 60.0
 ENOUGH_CORES = 2
 MEMORY_BYTES = 8 << 30
 
@@ -99,24 +100,15 @@ def gpu() -> Ability:
 def noise() -> Ability:
     """The same code against itself, in turns."""
     own = Revision("this revision", sys.executable, machine.ROOT)
-    logs: dict[str, list[float]] = {name: [] for name in PARTS}
+    sides: tuple[Side, ...] = ("base", "head")
     with ExitStack() as stack:
-        workers = [stack.enter_context(Worker(own)) for _ in range(2)]
-        for worker in workers:
+        workers = {side: stack.enter_context(Worker(own)) for side in sides}
+        for worker in workers.values():
             worker.hello()
         for name in PARTS:
-            for worker in workers:
-                worker.ask({"prepare": name, "seed": 0})
-            for worker in workers:
-                worker.answer(LIMIT_S)
-        for turn in range(TURNS):
-            for name in PARTS:
-                values = {}
-                for side in (0, 1) if turn % 2 == 0 else (1, 0):
-                    workers[side].ask({"measure": name, "seconds": SECONDS})
-                    values[side] = workers[side].answer(LIMIT_S)["value"]
-                logs[name].append(math.log(values[0] / values[1]))
-    return judged(logs)
+            both(workers, {"prepare": name, "seed": 0})
+        pairs = in_turns(workers, PARTS, TURNS, SECONDS)
+    return judged({name: [math.log(one / other) for one, other in found] for name, found in pairs.items()})
 
 
 def judged(logs: Mapping[str, Sequence[float]]) -> Ability:

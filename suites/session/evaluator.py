@@ -8,21 +8,17 @@ from __future__ import annotations
 
 import math
 import os
-import signal
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
 from functools import partial
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Literal
 
 from threadpoolctl import threadpool_limits
 
 from baselines.workload import Workload
-from programs.process import die_with_parent, name_process
 from suites.records.events import Evaluation, Snapshot
+from suites.session import forks
 from suites.statistics.intervals import streaks
 from tianji.play import Player
 from tianji.policy import load_policy
@@ -63,7 +59,8 @@ def evaluate(
     if not snapshots:
         return
     judges = min(len(os.sched_getaffinity(0)), math.ceil(len(snapshots) / WORTH_A_JUDGE))
-    with _judges(workload, judges) as pool:
+    # Not forked: the runner has threads of its own.
+    with forks.pool("tj-judge", judges, "spawn", partial(_begin, workload)) as pool:
 
         def play(
             chosen: list[Snapshot], purpose: Literal["curve", "confirm"], first_seed: int
@@ -91,29 +88,9 @@ def evaluate(
                         return
 
 
-@contextmanager
-def _judges(workload: Workload, number: int) -> Iterator[ProcessPoolExecutor]:
-    """Processes that play, to be made and used by the main thread: a process also dies with the thread that started it.
-
-    They are spawned, not forked: the runner has threads of its own. They end at once when the block is left early.
-    """
-    pool = ProcessPoolExecutor(number, get_context("spawn"), _begin, (os.getpid(), workload))
-    try:
-        yield pool
-    except BaseException:
-        for process in (pool._processes or {}).values():
-            process.kill()
-        raise
-    finally:
-        pool.shutdown(cancel_futures=True)
-
-
-def _begin(parent: int, workload: Workload) -> None:
+def _begin(workload: Workload) -> None:
     """In a process that plays: get ready."""
     global _player, _episodes
-    die_with_parent(parent)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # The parent's business.
-    name_process("tj-judge")
     threadpool_limits(1)
     _episodes = workload.evaluation.episodes
     _player = Player(workload.env, _episodes, workload.games, workload.simulator)

@@ -1,13 +1,19 @@
-"""Work of our own on all cores at once, by forked processes: what they work on they inherit, and it is never packed up."""
+"""Work of our own on all cores at once, by processes that leave nothing behind.
+
+Forked ones inherit what they work on, and it is never packed up.
+"""
 
 from __future__ import annotations
 
 import os
 import signal
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from functools import partial
 from multiprocessing import active_children, get_context
+from typing import Literal
 
 from programs.process import die_with_parent, name_process
 
@@ -36,30 +42,54 @@ def at_once(jobs: Sequence[Callable[[], None]]) -> None:
             job()
         return
     _inherited[:] = jobs
-    others = set(active_children())
-    pool = ProcessPoolExecutor(processes, get_context("fork"), _begin, (os.getpid(),))
     try:
-        with warnings.catch_warnings():
-            # Python >= 3.12 warns of a fork beside other threads. Ours are those of numpy's linear algebra, made for it.
+        # Python >= 3.12 warns of a fork beside other threads. Ours are those of numpy's linear algebra, made for it.
+        with pool("tj-fork", processes, "fork") as workers, warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)
-            done = pool.map(_do, range(len(jobs)))
-        for _ in done:
-            pass
-    except KeyboardInterrupt:
-        for process in set(active_children()) - others:
-            process.kill()
-        raise
+            for _ in workers.map(_do, range(len(jobs))):
+                pass
     finally:
-        pool.shutdown(cancel_futures=True)
         _inherited.clear()
-
-
-def _begin(parent: int) -> None:
-    die_with_parent(parent)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # The parent's business.
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    name_process("tj-fork")
 
 
 def _do(index: int) -> None:
     _inherited[index]()
+
+
+@contextmanager
+def pool(
+    name: str, number: int, method: Literal["fork", "spawn"], begin: Callable[[], object] | None = None
+) -> Iterator[ProcessPoolExecutor]:
+    """Processes that work for this one, to be made and used by the main thread: a process also dies with the thread that
+    started it.
+
+    What they have not begun when the block is left is left out. They end at once on an interrupt, or when nobody listens any
+    longer.
+
+    Parameters
+    ----------
+    name
+        of each process.
+    begin
+        what each of them calls first, if anything.
+    """
+    others = set(active_children())
+    workers = ProcessPoolExecutor(number, get_context(method), partial(_begin, os.getpid(), name, begin))
+    try:
+        yield workers
+    except (KeyboardInterrupt, GeneratorExit):
+        for process in set(active_children()) - others:
+            process.kill()
+        raise
+    finally:
+        workers.shutdown(cancel_futures=True)
+
+
+def _begin(parent: int, name: str, begin: Callable[[], object] | None) -> None:
+    """In a process of a pool: get ready."""
+    die_with_parent(parent)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # The parent's business.
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    name_process(name)
+    if begin is not None:
+        begin()

@@ -19,6 +19,7 @@ from typing import NamedTuple
 import msgspec
 
 from programs.cli import ConfigError
+from programs.process import status_of
 from suites.records.events import NodeCheck, NodeUsage
 from suites.testbed import netns, probe
 from suites.testbed.base import Shape, Testbed
@@ -221,13 +222,12 @@ def unavailable() -> str | None:
     return None if tried.returncode == 0 else (lines[-1] if lines else "the trial failed")
 
 
+def trial() -> None:
+    """One node with everything."""
+    with Emulated(Shape(nodes=1, cores=0.5, link_bits_per_s=10**9)) as testbed:
+        testbed.limit()
+        testbed.usage()
+
+
 if __name__ == "__main__":
-    # The trial: one node with everything.
-    try:
-        with Emulated(Shape(nodes=1, cores=0.5, link_bits_per_s=10**9)) as testbed:
-            testbed.limit()
-            testbed.usage()
-    except Exception as error:  # Whatever it is, it is the reason.
-        with suppress(BrokenPipeError):
-            print(error if isinstance(error, ConfigError) else f"{type(error).__name__}: {error}", file=sys.stderr)
-        sys.exit(1)
+    sys.exit(status_of(trial, ConfigError))

@@ -8,12 +8,12 @@ started, wherever it has gone, and removes the run's temporary folder.
 from __future__ import annotations
 
 import os
-import select
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
+from multiprocessing.connection import wait
 
 import psutil
 
@@ -41,10 +41,7 @@ def main(lifeline: int, command: list[str]) -> int:
             preexec_fn=_hear_signals,
         )
         try:
-            watch = select.poll()
-            watch.register(lifeline, select.POLLIN)
-            watch.register(pidfd := os.pidfd_open(host.pid), select.POLLIN)
-            watch.poll()
+            wait([lifeline, pidfd := os.pidfd_open(host.pid)])
             os.close(pidfd)
         finally:
             end_tree(host)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import resource
-import select
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from multiprocessing.connection import wait
 from pathlib import Path
 
 from suites.records.events import Usage
@@ -64,11 +64,9 @@ def run(command: Sequence[str], directory: Path, limit_s: float, watch: Callable
     meter = TreeMeter(process.pid)
     usage: list[Usage] = [meter.sample()]
     waiting = os.pidfd_open(process.pid)
-    poll = select.poll()
-    poll.register(waiting, select.POLLIN)
     in_time = True
     try:
-        while not poll.poll(INTERVAL_S * 1000):
+        while not wait([waiting], INTERVAL_S):
             usage.append(meter.sample())
             watch()
             if time.monotonic() > limit:

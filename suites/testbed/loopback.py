@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack
 
 from suites.records.events import NodeCheck, NodeUsage
@@ -18,7 +19,43 @@ from suites.testbed.ray_daemons import RayDaemons
 from tianji.launch.node import LOOPBACK, Cluster, Node
 
 
-class Local(Testbed):
+class Unlimited(Testbed):
+    """Nodes that are held to nothing, and of which nobody keeps accounts."""
+
+    def checks(self, lines: Sequence[probe.Line | None]) -> list[NodeCheck]:
+        """What was found of each node's link; None: it was not measured."""
+        return [
+            NodeCheck(
+                time.monotonic_ns(),
+                node=number,
+                address=node.address,
+                link_measured_bits_per_s=line.bits_per_s if line else None,
+                round_trip_s=line.round_trip_s if line else None,
+            )
+            for number, (node, line) in enumerate(zip(self.cluster.nodes, lines, strict=True), 1)
+        ]
+
+    def limit(self) -> None:
+        """There are no budgets."""
+
+    def usage(self) -> list[NodeUsage]:
+        return [NodeUsage(time.monotonic_ns(), node=number) for number in range(1, self.shape.nodes + 1)]
+
+    def not_given(self) -> list[str]:
+        """What of its shape only emulated nodes have."""
+        shape, said = self.shape, []
+        if shape.cores is not None:
+            said.append(f"no node is limited to {shape.cores:g} cores")
+        if shape.link_bits_per_s is not None:
+            said.append(f"no link is limited to {shape.link_bits_per_s / 1e6:g} Mbit/s")
+        if shape.delay_s is not None:
+            said.append(f"no link has a delay of {shape.delay_s * 1e3:g} ms")
+        if shape.company:
+            said.append("no other nodes are kept busy")
+        return said
+
+
+class Local(Unlimited):
     """Nodes that are addresses of this host."""
 
     name = "local"
@@ -50,63 +87,8 @@ class Local(Testbed):
         self._ray_address = self._stack.enter_context(RayDaemons(self._nodes)).address
 
     def check(self) -> list[NodeCheck]:
-        found = []
-        for number, (node, peer) in enumerate(probe.neighbours(self._nodes, self.home), 1):
-            line = probe.line(node, peer, probe.FREE_LINK_S)
-            found.append(unlimited(number, node, line))
-        return found
-
-    def limit(self) -> None:
-        """There are no budgets."""
-
-    def usage(self) -> list[NodeUsage]:
-        return unknown_usage(self.shape.nodes)
+        neighbours = probe.neighbours(self._nodes, self.home)
+        return self.checks([probe.line(node, peer, probe.FREE_LINK_S) for node, peer in neighbours])
 
     def deviations(self) -> list[str]:
-        return [f"{self.shape.nodes} nodes are addresses of one host, and share all it has", *not_given(self.shape)]
-
-
-def unlimited(number: int, node: Node, line: probe.Line | None) -> NodeCheck:
-    """What was found of a node that is held to nothing; None: its link was not measured."""
-    return NodeCheck(
-        time.monotonic_ns(),
-        node=number,
-        address=node.address,
-        cores=None,
-        cores_measured=None,
-        link_bits_per_s=None,
-        link_measured_bits_per_s=line.bits_per_s if line else None,
-        round_trip_s=line.round_trip_s if line else None,
-    )
-
-
-def unknown_usage(nodes: int) -> list[NodeUsage]:
-    """Of nodes that nobody keeps accounts of."""
-    return [
-        NodeUsage(
-            time.monotonic_ns(),
-            node=number,
-            cpu_s=None,
-            throttled_s=None,
-            daemons_cpu_s=None,
-            wire_sent_bytes=None,
-            wire_received_bytes=None,
-            socket_bytes=None,
-            control_bytes=None,
-        )
-        for number in range(1, nodes + 1)
-    ]
-
-
-def not_given(shape: Shape) -> list[str]:
-    """What of a shape only emulated nodes have."""
-    said = []
-    if shape.cores is not None:
-        said.append(f"no node is limited to {shape.cores:g} cores")
-    if shape.link_bits_per_s is not None:
-        said.append(f"no link is limited to {shape.link_bits_per_s / 1e6:g} Mbit/s")
-    if shape.delay_s is not None:
-        said.append(f"no link has a delay of {shape.delay_s * 1e3:g} ms")
-    if shape.company:
-        said.append("no other nodes are kept busy")
-    return said
+        return [f"{self.shape.nodes} nodes are addresses of one host, and share all it has", *self.not_given()]

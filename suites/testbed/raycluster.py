@@ -20,10 +20,10 @@ import msgspec
 from msgspec import Struct
 
 from programs.cli import ConfigError
-from suites.records.events import NodeCheck, NodeUsage
+from suites.records.events import NodeCheck
 from suites.testbed import probe
-from suites.testbed.base import Shape, Testbed
-from suites.testbed.loopback import not_given, unknown_usage, unlimited
+from suites.testbed.base import Shape
+from suites.testbed.loopback import Unlimited
 from tianji.launch.node import Cluster, Node
 
 ADDRESS = "RAY_ADDRESS"
@@ -43,7 +43,7 @@ class Found(Struct, frozen=True):
     lines: list[probe.Line] = []
 
 
-class RayCluster(Testbed):
+class RayCluster(Unlimited):
     """The first nodes of a Ray cluster that is there: where `RAY_ADDRESS` says, or the one that this machine is in.
 
     Raises
@@ -87,16 +87,10 @@ class RayCluster(Testbed):
         lines: list[probe.Line] | list[None] = [None]
         if self.shape.nodes > 1:
             lines = _ask(self._address, self.shape.nodes).lines
-        return [unlimited(n, node, line) for n, (node, line) in enumerate(zip(self.cluster.nodes, lines, strict=True), 1)]
-
-    def limit(self) -> None:
-        """There are no budgets."""
-
-    def usage(self) -> list[NodeUsage]:
-        return unknown_usage(self.shape.nodes)
+        return self.checks(lines)
 
     def deviations(self) -> list[str]:
-        return ["nodes are those of a Ray cluster, as they are", *not_given(self.shape)]
+        return ["nodes are those of a Ray cluster, as they are", *self.not_given()]
 
 
 def _ask(address: str, measured: int) -> Found:

@@ -24,7 +24,7 @@ from programs.process import serve_a_runner, status_of
 from suites.records import bundle
 from suites.records.events import Delays, Transfer
 from suites.testbed import netns
-from suites.transmission.accounting import Accounts
+from suites.transmission.accounting import Account, Accounts
 from suites.transmission.pipe import PIPES, Pipe, Samples, Setting, payload, read
 from suites.transmission.traffic import FEW_SLOTS, Extent, Traffic, in_flight
 from tianji.launch.node import Node, here
@@ -67,18 +67,7 @@ class Meter:
             each = self._enough(rate, size_bytes)
             before = self._accounts.read()
             window = self._window(end, each, size_bytes, sum_of_one)
-            used = self._accounts.read().since(before)
-            self._log.write(
-                Transfer(
-                    time.monotonic_ns(),
-                    size_bytes=size_bytes,
-                    messages=each * explorers,
-                    intervals=window.intervals,
-                    seconds=window.seconds,
-                    cpu_s=used.cpu_s,
-                    tcp_bytes=used.tcp_bytes,
-                )
-            )
+            self._transfer(size_bytes, each * explorers, window.intervals, window.seconds, before)
             if explorers == 1 and task.extent.trips:
                 trips = max(8, min(task.extent.trips, int(task.extent.window_s * rate / 4)))
                 end.round_trips(max(2, trips // 10))
@@ -134,20 +123,24 @@ class Meter:
             rounds = min(MOST_BROADCASTS, max(FEWEST_BROADCASTS, round(window / typical)))
             before = self._accounts.read()
             took = broadcast(rounds)
-            used = self._accounts.read().since(before)
             delivered = rounds * self._task.explorers
-            self._log.write(
-                Transfer(
-                    time.monotonic_ns(),
-                    size_bytes=size_bytes,
-                    messages=delivered,
-                    intervals=delivered,
-                    seconds=sum(took) / 1e9,
-                    cpu_s=used.cpu_s,
-                    tcp_bytes=used.tcp_bytes,
-                )
-            )
+            self._transfer(size_bytes, delivered, delivered, sum(took) / 1e9, before)
             self._log.write(delays("broadcast", size_bytes, took))
+
+    def _transfer(self, size_bytes: int, messages: int, intervals: float, seconds: float, before: Account) -> None:
+        """Write down what was moved since the account was read."""
+        used = self._accounts.read().since(before)
+        self._log.write(
+            Transfer(
+                time.monotonic_ns(),
+                size_bytes=size_bytes,
+                messages=messages,
+                intervals=intervals,
+                seconds=seconds,
+                cpu_s=used.cpu_s,
+                tcp_bytes=used.tcp_bytes,
+            )
+        )
 
 
 class Window(Struct, frozen=True):

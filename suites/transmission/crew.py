@@ -18,11 +18,10 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkProcess
 from types import FrameType, TracebackType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
-from msgspec import Struct
 from numpy.typing import NDArray
 
 from programs.process import die_with_parent, name_process
@@ -43,40 +42,18 @@ Follow = Callable[[NDArray[np.float32]], object]
 """The explorer's end of weights: wait for the next vector and copy it to memory of one's own."""
 
 
-class _Address(Struct, array_like=True, tag=True):
-    text: str
-
-
-class _Send(Struct, array_like=True, tag=True):
-    number: int
-
-
-class _Trips(Struct, array_like=True, tag=True):
-    number: int
-
-
-class _Ready(Struct, array_like=True, tag=True):
-    pass
-
-
-class _Took(Struct, array_like=True, tag=True):
-    nanoseconds: list[int]
-
-
-class _Failed(Struct, array_like=True, tag=True):
-    text: str
-
-
-Message = _Address | _Send | _Trips | _Ready | _Took | _Failed
-_decoder: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
+Message = dict[str, Any]
+"""What is said on a line: {"address": where}, {"send": number} and {"trips": number} by the learner, and by an explorer
+{"ready": true}, {"took": nanoseconds of each round trip} and {"failed": why}."""
 
 
 def _say(line: Connection, message: Message) -> None:
-    line.send_bytes(msgspec.msgpack.encode(message))
+    line.send_bytes(msgspec.json.encode(message))
 
 
 def _hear(line: Connection) -> Message:
-    return _decoder.decode(line.recv_bytes())
+    message: Message = msgspec.json.decode(line.recv_bytes())
+    return message
 
 
 class ExplorerFailed(Exception):
@@ -128,7 +105,7 @@ class Crew:
             return  # The line was closed: there is no more to do.
         except Exception as error:  # The learner must hear of it, whatever it is.
             traceback.print_exc()
-            _say(line, _Failed(f"explorer {number}: {type(error).__name__}: {error}"))
+            _say(line, {"failed": f"explorer {number}: {type(error).__name__}: {error}"})
 
     def _ended(self, signum: int, frame: FrameType | None) -> None:
         """A child has ended; if it is an explorer that was not told to, whoever waits for it must not wait for ever."""
@@ -141,8 +118,8 @@ class Crew:
                 self._ending = True
                 with suppress(EOFError, OSError):  # It may have said nothing.
                     while self._lines[number].poll():
-                        if isinstance(message := _hear(self._lines[number]), _Failed):
-                            raise ExplorerFailed(message.text)
+                        if "failed" in (message := _hear(self._lines[number])):
+                            raise ExplorerFailed(message["failed"])
                 raise ExplorerFailed(f"explorer {number} ended, exit status {process.exitcode}")
 
     def _answer(self, number: int) -> Message:
@@ -150,14 +127,14 @@ class Crew:
             message = _hear(self._lines[number])
         except (EOFError, OSError):
             raise ExplorerFailed(f"explorer {number} ended") from None
-        if isinstance(message, _Failed):
-            raise ExplorerFailed(message.text)
+        if "failed" in message:
+            raise ExplorerFailed(message["failed"])
         return message
 
     def direct(self, address: str) -> None:
         """Tell explorers where the learner is."""
         for line in self._lines:
-            _say(line, _Address(address))
+            _say(line, {"address": address})
 
     def all_ready(self) -> bool:
         """Whether every explorer has said that it stands ready."""
@@ -174,17 +151,16 @@ class Crew:
     def begin(self, each: int) -> None:
         """Have everybody send."""
         for line in self._lines:
-            _say(line, _Send(each))
+            _say(line, {"send": each})
 
     def begin_trips(self, number: int) -> None:
         """Have explorer 0 make round trips."""
-        _say(self._lines[0], _Trips(number))
+        _say(self._lines[0], {"trips": number})
 
     def trips(self) -> list[int]:
         """What they took, once they are made."""
-        message = self._answer(0)
-        assert isinstance(message, _Took)
-        return message.nanoseconds
+        took: list[int] = self._answer(0)["took"]
+        return took
 
     def close(self) -> None:
         """End all explorers."""
@@ -275,21 +251,19 @@ def sending(make: Callable[[int, str], Iterator[Explorer]]) -> Callable[[int, Co
     """The main loop of an explorer that sends; `make` yields it once, given its number and the learner's address."""
 
     def main(number: int, line: Connection) -> None:
-        address = _hear(line)
-        assert isinstance(address, _Address)
-        with contextmanager(make)(number, address.text) as explorer:
-            _say(line, _Ready())
+        with contextmanager(make)(number, _hear(line)["address"]) as explorer:
+            _say(line, {"ready": True})
             while True:
                 match _hear(line):
-                    case _Send(each):
+                    case {"send": each}:
                         explorer.send(each)
-                    case _Trips(trips):
+                    case {"trips": trips}:
                         took = []
                         for _ in range(trips):
                             before = time.perf_counter_ns()
                             explorer.round_trip()
                             took.append(time.perf_counter_ns() - before)
-                        _say(line, _Took(took))
+                        _say(line, {"took": took})
                     case other:
                         raise TypeError(f"no order: {other}")
 
@@ -306,11 +280,9 @@ def followers(
     """
 
     def main(number: int, line: Connection) -> None:
-        address = _hear(line)
-        assert isinstance(address, _Address)
-        with contextmanager(make)(number, address.text) as follow:
+        with contextmanager(make)(number, _hear(line)["address"]) as follow:
             out = np.zeros(size_bytes // 4, np.float32)
-            _say(line, _Ready())
+            _say(line, {"ready": True})
             version = 0
             while True:
                 follow(out)
