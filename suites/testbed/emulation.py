@@ -25,7 +25,7 @@ from suites.testbed import netns, probe
 from suites.testbed.base import Shape, Testbed
 from suites.testbed.control_groups import MOST, ControlGroups, Group, Hierarchy
 from suites.testbed.counters import LinkCounters, NodeTraffic
-from suites.testbed.ray_daemons import RayDaemons, workers
+from suites.testbed.ray_daemons import ray_on, workers
 from tianji.launch.node import Cluster, Node
 
 
@@ -108,7 +108,7 @@ class Emulated(Testbed):
 
     def start_ray(self) -> None:
         outside = [msgspec.structs.replace(place.node, control_groups=place.daemons.folders) for place in self._places]
-        self._ray_address = self._stack.enter_context(RayDaemons(outside)).address
+        self._ray_address = self._stack.enter_context(ray_on(outside))
 
     def check(self) -> list[NodeCheck]:
         shape = self.shape

@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from contextlib import suppress
 from multiprocessing.connection import wait
 
 import psutil
@@ -71,10 +72,8 @@ def end_tree(host: subprocess.Popen[bytes]) -> None:
     own = psutil.Process()
     while left := own.children(recursive=True):
         for child in left:
-            try:
+            with suppress(psutil.NoSuchProcess):
                 child.kill()
-            except psutil.NoSuchProcess:
-                continue
         psutil.wait_procs(left, timeout=TERM_GRACE_S)
 
 

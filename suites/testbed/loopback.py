@@ -15,7 +15,7 @@ from contextlib import ExitStack
 from suites.records.events import NodeCheck, NodeUsage
 from suites.testbed import probe
 from suites.testbed.base import Shape, Testbed
-from suites.testbed.ray_daemons import RayDaemons
+from suites.testbed.ray_daemons import ray_on
 from tianji.launch.node import LOOPBACK, Cluster, Node
 
 
@@ -84,7 +84,7 @@ class Local(Unlimited):
         self._ray_address = None
 
     def start_ray(self) -> None:
-        self._ray_address = self._stack.enter_context(RayDaemons(self._nodes)).address
+        self._ray_address = self._stack.enter_context(ray_on(self._nodes))
 
     def check(self) -> list[NodeCheck]:
         neighbours = probe.neighbours(self._nodes, self.home)

@@ -13,7 +13,7 @@ from contextlib import ExitStack
 import msgspec
 from msgspec import Struct
 
-from suites.testbed.busy import Busy, loop
+from suites.testbed.busy import busy
 from suites.testbed.control_groups import Group
 from suites.testbed.netns import inside
 from tianji.launch.node import Node
@@ -57,11 +57,11 @@ def budgets(places: Sequence[tuple[Node, Group]], cores: float) -> list[float]:
     crowd = [node for node, _ in places for _ in range(math.ceil(cores))]
     groups = [group for _, group in places]
     with ExitStack() as stack:
-        busy = stack.enter_context(Busy(crowd, loop()))
+        begin = stack.enter_context(busy(crowd))
         for group in groups:
             stack.callback(group.limit, None)
             group.limit(cores)
-        busy.begin()
+        begin()
         # What is left of the quota from before is used up in the first periods.
         time.sleep(BUDGET_S / 8)
         begun, before = time.monotonic(), [group.used().cpu_s for group in groups]

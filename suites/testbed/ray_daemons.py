@@ -14,8 +14,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import psutil
@@ -40,59 +40,53 @@ AGENTS = ("ray::DashboardAgent", "ray::RuntimeEnvAgent")
 WORKER_PROGRAMS = ("default_worker.py", "setup_worker.py")
 
 
-class RayDaemons:
-    """Ray's daemons on some nodes; a context manager.
+@contextmanager
+def ray_on(nodes: Sequence[Node]) -> Iterator[str]:
+    """Ray's daemons on some nodes, while the block lasts.
 
     Parameters
     ----------
     nodes
         the head's first. What is started there joins these nodes' control groups.
 
+    Yields
+    ------
+    the cluster's address.
+
     Raises
     ------
     RuntimeError
         when a daemon does not come up.
     """
-
-    def __init__(self, nodes: Sequence[Node]) -> None:
-        self._nodes = nodes
-        self._stack = ExitStack()
-        self._token = secrets.token_hex(32)
-        self.address = ""
-
-    def __enter__(self) -> RayDaemons:
-        try:
-            self._start()
-        except BaseException:
-            self._stack.close()
-            raise
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stack.close()
-
-    def _start(self) -> None:
+    token = secrets.token_hex(32)
+    with ExitStack() as stack:
         # Short: the paths of sockets lie in it.
         folder = Path(tempfile.mkdtemp(prefix="r"))
-        self._stack.callback(shutil.rmtree, folder, ignore_errors=True)
+        stack.callback(shutil.rmtree, folder, ignore_errors=True)
         earlier = {name: os.environ.get(name) for name in (*ENVIRONMENT, TOKEN_NAME)}
-        self._stack.callback(_restore, earlier)
-        os.environ.update({**ENVIRONMENT, TOKEN_NAME: self._token})
+        stack.callback(_restore, earlier)
+        os.environ.update({**ENVIRONMENT, TOKEN_NAME: token})
         # In reverse: daemons end before their folder goes.
-        self._stack.callback(self._end)
+        stack.callback(_end, token)
         deadline = time.monotonic() + START_LIMIT_S
-        first, *others = self._nodes
+        first, *others = nodes
         head = ["--head", "--port=0", "--include-dashboard=false", "--disable-usage-stats", f"--temp-dir={folder}/1"]
-        self._wait(self._begin(first, head, folder / "1.log"), deadline)
-        self.address = (folder / "1" / ADDRESS_FILE).read_text().strip()
+        _Start(first, head, folder / "1.log", stack).wait(deadline)
+        address = (folder / "1" / ADDRESS_FILE).read_text().strip()
         joins = [
-            self._begin(node, [f"--address={self.address}", f"--temp-dir={folder}/{number}"], folder / f"{number}.log")
+            _Start(node, [f"--address={address}", f"--temp-dir={folder}/{number}"], folder / f"{number}.log", stack)
             for number, node in enumerate(others, 2)
         ]
         for join in joins:
-            self._wait(join, deadline)
+            join.wait(deadline)
+        yield address
 
-    def _begin(self, node: Node, arguments: Sequence[str], log: Path) -> tuple[Node, subprocess.Popen[bytes], Path]:
+
+class _Start:
+    """`ray start` on a node; it is over when the daemons are up."""
+
+    def __init__(self, node: Node, arguments: Sequence[str], log: Path, stack: ExitStack) -> None:
+        self._node, self._log = node, log
         command = [
             *(sys.executable, "-m", "ray.scripts.scripts", "start", *arguments),
             f"--node-ip-address={node.address}",
@@ -102,37 +96,35 @@ class RayDaemons:
             "--include-log-monitor=false",
         ]
         with log.open("wb") as output:
-            process = node.popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)
-        self._stack.callback(process.wait)
-        self._stack.callback(process.kill)
-        return node, process, log
+            self._process = node.popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)
+        stack.callback(self._process.wait)
+        stack.callback(self._process.kill)
 
-    def _wait(self, begun: tuple[Node, subprocess.Popen[bytes], Path], deadline: float) -> None:
-        node, process, log = begun
+    def wait(self, deadline: float) -> None:
         try:
-            status = process.wait(max(0.0, deadline - time.monotonic()))
+            status = self._process.wait(max(0.0, deadline - time.monotonic()))
         except subprocess.TimeoutExpired:
-            raise RuntimeError(f"Ray's daemons on node {node.address} did not come up in {START_LIMIT_S:.0f} s") from None
+            raise RuntimeError(f"Ray's daemons on node {self._node.address} did not come up in {START_LIMIT_S:.0f} s") from None
         if status != 0:
-            said = log.read_text(errors="replace").strip().splitlines()
-            raise RuntimeError(f"Ray does not start on node {node.address}: {said[-1] if said else f'status {status}'}")
+            said = self._log.read_text(errors="replace").strip().splitlines()
+            reason = said[-1] if said else f"status {status}"
+            raise RuntimeError(f"Ray does not start on node {self._node.address}: {reason}")
 
-    def _end(self) -> None:
-        """End whatever has this cluster's token in its environment, and all that descends from it."""
-        ours: dict[int, psutil.Process] = {}
-        for process in psutil.process_iter():
-            try:
-                if process.pid != os.getpid() and process.environ().get(TOKEN_NAME) == self._token and _is_daemon(process):
-                    # Agents and workers name themselves where their environment stood.
-                    ours.update((found.pid, found) for found in (process, *process.children(recursive=True)))
-            except psutil.Error:
-                continue
-        for process in ours.values():
-            try:
-                process.kill()
-            except psutil.NoSuchProcess:
-                continue
-        psutil.wait_procs(list(ours.values()), timeout=END_LIMIT_S)
+
+def _end(token: str) -> None:
+    """End whatever has this cluster's token in its environment, and all that descends from it."""
+    ours: dict[int, psutil.Process] = {}
+    for process in psutil.process_iter():
+        try:
+            if process.pid != os.getpid() and process.environ().get(TOKEN_NAME) == token and _is_daemon(process):
+                # Agents and workers name themselves where their environment stood.
+                ours.update((found.pid, found) for found in (process, *process.children(recursive=True)))
+        except psutil.Error:
+            continue
+    for process in ours.values():
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
+    psutil.wait_procs(list(ours.values()), timeout=END_LIMIT_S)
 
 
 def _restore(earlier: dict[str, str | None]) -> None:

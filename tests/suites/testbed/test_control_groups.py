@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from suites.testbed import control_groups
-from suites.testbed.busy import Busy, loop
+from suites.testbed.busy import busy
 from suites.testbed.control_groups import ControlGroups, Group, Hierarchy, Used, leftovers
 from tianji.launch.node import Node
 
@@ -40,8 +40,8 @@ def test_a_quota_holds_from_when_it_is_given_until_it_is_taken():
     with ControlGroups() as groups:
         groups.weigh(control_groups.MOST)
         group = groups.create("busy")
-        with Busy([Node("", None, group.folders)], loop()) as busy:
-            busy.begin()
+        with busy([Node("", None, group.folders)]) as begin:
+            begin()
             assert share(group, 0.3) > 0.5
             group.limit(0.2)
             before = group.used().throttled_s
