@@ -1,5 +1,6 @@
 """What lies in /dev/shm, and whose it is. Other programs use it too: theirs is none of our business."""
 
+import gc
 import os
 import time
 from pathlib import Path
@@ -19,6 +20,7 @@ def left_behind(before):
     while found := {name for name in names() - before if _ours(PLACE / name)}:
         if time.monotonic() > deadline:
             return found
+        gc.collect()  # A semaphore of this process may be garbage, and goes with it.
         time.sleep(0.1)
     return set()
 
