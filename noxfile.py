@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -38,8 +39,8 @@ def tests(session: nox.Session) -> None:
         "PYTHONPYCACHEPREFIX": str(Path(session.virtualenv.location, "compiled").absolute()),
         "PYTHONDONTWRITEBYTECODE": "",
     }
-    # A process for each core; tests that share what is costly to start are of one group, and stay together.
-    parallel = ["--numprocesses=logical", "--maxprocesses=8", "--dist=loadgroup"]
+    # One process more than there are cores, for many tests wait; those that share what is costly to make are of one group.
+    parallel = [f"--numprocesses={min(8, 1 + len(os.sched_getaffinity(0)))}", "--dist=loadgroup"]
     session.run("pytest", *parallel, *session.posargs, env=compiled, **GRACE)
 
 

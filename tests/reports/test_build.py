@@ -14,6 +14,9 @@ from reports import dataset, page, tables
 from reports.__main__ import main
 from suites.records import store
 
+# What its fixtures make is made once.
+pytestmark = pytest.mark.xdist_group("reports-build")
+
 PPO, DQN = "cartpole-ppo-zoo", "cartpole-dqn-zoo"
 RECORDED = unpacked("docs/results/smoke.parquet")
 

@@ -19,6 +19,9 @@ from reports.convergence.standings import standings
 from reports.convergence.view import Trained
 from reports.scaling.view import Scaled
 
+# What its fixtures make is made once.
+pytestmark = pytest.mark.xdist_group("reports-machines")
+
 WORKLOAD = "cartpole-ppo-zoo"
 OURS, OTHER = "2 cores of Intel(R) Xeon(R) Processor", "2 cores of another processor"
 SLOWER = {"tianji": 2.0, "rllib": 4.0}

@@ -13,6 +13,9 @@ from programs.cli import run
 from reports import dataset
 from reports.__main__ import main
 
+# What its fixtures make is made once.
+pytestmark = pytest.mark.xdist_group("reports-paper")
+
 ROOT = Path(__file__).parents[2]
 SOURCES = [
     ROOT / "docs" / "results" / "smoke.parquet",

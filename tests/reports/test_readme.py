@@ -15,6 +15,9 @@ from reports.__main__ import main
 from reports.convergence.view import Trained
 from reports.staleness.view import Balanced
 
+# What its fixtures make is made once.
+pytestmark = pytest.mark.xdist_group("reports-readme")
+
 ROOT = Path(__file__).parents[2]
 RECORDED = unpacked("docs/results/smoke.parquet")
 

@@ -17,6 +17,9 @@ from reports.__main__ import main
 from reports.scaling.view import Scaled
 from reports.tables import markdown
 
+# What its fixtures make is made once.
+pytestmark = pytest.mark.xdist_group("reports-scaling")
+
 SYSTEMS = ("tianji", "xingtian", "rllib", "tianji-copies", "xingtian-copies")
 WEAK, STRONG = ("scaling-cartpole-ppo-nodes-netns-" + kind for kind in ("weak", "strong"))
 

@@ -12,6 +12,9 @@ from scipy import stats
 from programs.cli import run
 from reports.__main__ import main
 
+# What its fixtures make is made once.
+pytestmark = pytest.mark.xdist_group("reports-transmission")
+
 RECORDED = unpacked("results/reference/transmission.parquet")
 MIB = 1 << 20
 

@@ -17,6 +17,9 @@ from suites.records.events import Counter, Histogram
 from suites.staleness.analysis import quantile
 from suites.staleness.run import Staleness
 
+# What its fixtures make is made once.
+pytestmark = pytest.mark.xdist_group("staleness")
+
 
 @pytest.fixture(scope="module")
 def session(tiny_module, tmp_path_factory):
