@@ -39,8 +39,8 @@ def tests(session: nox.Session) -> None:
         "PYTHONPYCACHEPREFIX": str(Path(session.virtualenv.location, "compiled").absolute()),
         "PYTHONDONTWRITEBYTECODE": "",
     }
-    # One process more than there are cores, for many tests wait; those that share what is costly to make are of one group.
-    parallel = [f"--numprocesses={min(8, 1 + len(os.sched_getaffinity(0)))}", "--dist=loadgroup"]
+    # A process for each core; tests that share what is costly to make are of one group, and stay together.
+    parallel = [f"--numprocesses={min(8, len(os.sched_getaffinity(0)))}", "--dist=loadgroup"]
     session.run("pytest", *parallel, *session.posargs, env=compiled, **GRACE)
 
 
