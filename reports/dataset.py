@@ -20,7 +20,7 @@ from reports.table import Row, Table, hashable
 from reports.tables import counted
 from suites.records import machine, store
 from suites.records.bundle import Bundle, BundleError
-from suites.records.store import Superseded
+from suites.records.notes import Superseded
 
 SCHEMA = "tianji-bench/summary/1"
 

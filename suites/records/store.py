@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import itertools
 import os
-import tomllib
 import types
 import typing
 from collections.abc import Iterable, Sequence
@@ -21,16 +20,14 @@ from typing import Any, NamedTuple
 import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
-from msgspec import Struct
 
 from suites.records import bundle, machine
 from suites.records.bundle import Bundle, BundleError, Certificate, Manifest
 from suites.records.events import AnyEvent, Episode, Evaluation, Event
+from suites.records.notes import Superseded, note, superseded
 
 SCHEMA = "tianji-bench/sealed/1"
 SUFFIX = ".parquet"
-NOTES = "sessions.toml"
-"""What each sealed session below its folder is for, and by what it is superseded."""
 KEY = b"tianji-bench"
 RUN_COLUMNS = ("run", "suite", "workload", "system", "replica", "seed", "block", "nodes", "explorers")
 """On every row; but for `run`, the name of its folder, fields of the manifest."""
@@ -95,31 +92,6 @@ COLUMNS: dict[str, pa.DataType] = {
     "digest": pa.string(),
 }
 """All columns of a sealed session, and their types."""
-
-
-class Superseded(Struct, frozen=True, forbid_unknown_fields=True):
-    """Why runs of a session are in no figure any more."""
-
-    by: str
-    """The session that took their place."""
-    why: str
-    systems: tuple[str, ...] = ()
-    """Whose runs; none named: all."""
-    workloads: tuple[str, ...] = ()
-    """Likewise."""
-
-    def covers(self, manifest: Manifest) -> bool:
-        """Whether it speaks of this run."""
-        return (not self.systems or manifest.system in self.systems) and (
-            not self.workloads or manifest.workload in self.workloads
-        )
-
-
-class Note(Struct, frozen=True, forbid_unknown_fields=True):
-    """What is known of a sealed session beside what was measured."""
-
-    purpose: str
-    superseded: Superseded | None = None
 
 
 class Loaded(NamedTuple):
@@ -316,7 +288,7 @@ def load(roots: Sequence[Path]) -> Loaded:
             )
     files = sealed(roots)
     found = [b for file in files for b in read(file)] + [bundle.read(path) for path in bundle.find([*roots])]
-    old = _superseded(files)
+    old = superseded(files)
     loaded = Loaded([], [], bundle.certificates([*roots]))
     for b in sorted(found, key=_place):
         reason = old.get(b.path.parent)
@@ -364,39 +336,3 @@ def sealed(roots: Iterable[Path]) -> list[Path]:
     for root in roots:
         found |= {root} if root.is_file() else {file for file in root.rglob(f"*{SUFFIX}") if _about(file)}
     return sorted(found)
-
-
-def note(file: Path) -> Note | None:
-    """What the nearest `sessions.toml` above a sealed session says of it; None where none does.
-
-    Raises
-    ------
-    BundleError
-        when that file is damaged.
-    """
-    place = _notes_above(file)
-    return None if place is None else notes(place).get(file.absolute().relative_to(place.parent).as_posix())
-
-
-def _notes_above(file: Path) -> Path | None:
-    return next((folder / NOTES for folder in file.absolute().parents if (folder / NOTES).is_file()), None)
-
-
-def _superseded(files: Sequence[Path]) -> dict[Path, Superseded]:
-    """Which of these sessions another one of them has superseded."""
-    here = {file.absolute() for file in files}
-    found = {}
-    for file in files:
-        place, about = _notes_above(file), note(file)
-        old = None if about is None else about.superseded
-        if place is not None and old is not None and place.parent / old.by in here:
-            found[file] = old
-    return found
-
-
-def notes(path: Path) -> dict[str, Note]:
-    """By file name relative to its folder, what `sessions.toml` says of each sealed session."""
-    try:
-        return msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), dict[str, Note])
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
-        raise BundleError(f"{path}: damaged: {error}") from None

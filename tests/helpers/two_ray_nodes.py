@@ -19,7 +19,7 @@ ROOM = {"runner": 1, "learner": 1}
 
 def main(folder):
     if os.fork():
-        os._exit(0)  # The cluster is nobody's child, for each test looks at what children it has left.
+        sys.exit()  # The cluster is nobody's child, for each test looks at what children it has left.
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # In order, then, too.
     from ray.cluster_utils import Cluster
 

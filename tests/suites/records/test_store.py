@@ -13,7 +13,7 @@ from bundles import EVENTS, make
 
 from programs.cli import run
 from suites.__main__ import main
-from suites.records import bundle, store
+from suites.records import bundle, notes, store
 from suites.records.bundle import BundleError
 from suites.records.events import (
     Counter,
@@ -187,18 +187,18 @@ def test_parquet_of_another_kind_is_no_session(tmp_path):
         store.read(tmp_path / "other.parquet")
 
 
-def notes(tmp_path, **more):
+def write_notes(tmp_path, **more):
     told = "\n".join(f"{key} = {value}" for key, value in ({"by": "'new.parquet'", "why": "'it stood still'"} | more).items())
     (tmp_path / "sessions.toml").write_text(
         f"['old.parquet']\npurpose = 'old'\n['old.parquet'.superseded]\n{told}\n['new.parquet']\npurpose = 'new'\n"
     )
 
 
-@pytest.mark.parametrize(("more", "left"), [({}, 0), ({"systems": ["tianji"]}, 1), ({"workloads": ["other"]}, 2)])
+@pytest.mark.parametrize(("more", "left"), [({}, 0), ({"systems": ["tianji"]}, 1), ({"systems": ["other"]}, 2)])
 def test_runs_that_were_superseded_are_left_out_beside_those_that_took_their_place(tmp_path, more, left):
     for name in ("old", "new"):
         store.seal(session(tmp_path / name), tmp_path / f"{name}.parquet")
-    notes(tmp_path, **more)
+    write_notes(tmp_path, **more)
     both = store.load([tmp_path / "old.parquet", tmp_path / "new.parquet"])
     assert len(both.bundles) == 2 + left
     assert [reason.why for _, reason in both.superseded] == ["it stood still"] * (2 - left)
@@ -222,7 +222,7 @@ def test_what_is_kept_here_is_described_and_the_readme_says_the_same(capsys):
     between = text.split("not by hand -->\n\n")[1].split("\n<!-- /sessions -->")[0]
     assert between == capsys.readouterr().out
     files = {path.relative_to(results).as_posix() for path in store.sealed([results])}
-    known = store.notes(results / "sessions.toml")
+    known = notes.notes(results / notes.FILE)
     assert files <= set(known)
     for note in known.values():
         assert note.superseded is None or note.superseded.by in files
