@@ -1,6 +1,6 @@
-"""Sessions: `tests`, `lint`, `bench`, `scaling`, `paper`, `readme`, `regression`, `micro`.
+"""Nox sessions for tests, linters, benchmarks and documentation; `nox --list` shows them.
 
-Each has an environment of its own, with exact versions.
+Each session has its own environment with exact versions.
 """
 
 from __future__ import annotations
@@ -20,27 +20,29 @@ nox.options.reuse_venv = "yes"
 # A benchmark that is interrupted ends its children in order, which takes longer than nox allows by default.
 GRACE = {"interrupt_timeout": 20.0, "terminate_timeout": 20.0}
 LATER = "--no-compile"
-"""Modules are compiled when they are first imported, which most never are. Not where something is measured: its first run
-would be the one that compiles."""
+"""Modules are compiled at their first import, since most are never imported. Sessions that measure do not use this, because
+their first run would include compilation."""
+SITE = {"NO_MKDOCS_2_WARNING": "1"}
+"""Hides the theme's advertisement of its successor."""
 QUIET = {"PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_ROOT_USER_ACTION": "ignore"}
 
 
 def install(session: nox.Session, extras: str, *arguments: str) -> None:
-    """This checkout with these extras, at the exact versions of constraints.txt."""
+    """Install this checkout with these extras, at the exact versions of constraints.txt."""
     session.install("-q", *arguments, "-c", "constraints.txt", "-e", f".[{extras}]", env=QUIET)
 
 
 @nox.session
 def tests(session: nox.Session) -> None:
-    """The whole test suite, on all cores; arguments go to pytest (`-- -n 0`: one test after another)."""
+    """Run the whole test suite on all cores. Arguments go to pytest (`-- -n 0`: one test after another)."""
     install(session, "dev", LATER)
-    # Tests start a thousand processes: what one compiles the others find, even where nothing is written beside sources.
+    # Tests start a thousand processes, which share compiled modules even if none are written next to the sources.
     compiled = {
         "PYTHONPYCACHEPREFIX": str(Path(session.virtualenv.location, "compiled").absolute()),
         "PYTHONDONTWRITEBYTECODE": "",
     }
-    # A process for each core; tests that share what is costly to make are of one group, and stay together.
-    parallel = [f"--numprocesses={min(8, len(os.sched_getaffinity(0)))}", "--dist=loadgroup"]
+    # One more process than cores, because some tests wait. Tests that share a costly fixture form a group and stay together.
+    parallel = [f"--numprocesses={min(8, len(os.sched_getaffinity(0)) + 1)}", "--dist=loadgroup"]
     session.run("pytest", *parallel, *session.posargs, env=compiled, **GRACE)
 
 
@@ -56,7 +58,7 @@ def lint(session: nox.Session) -> None:
 
 @nox.session
 def bench(session: nox.Session) -> None:
-    """The main job: every system side by side, then the answer and its page. `-- --resume` goes on with the latest one.
+    """Run the main benchmark: every system side by side, then the answer and its page. `-- --resume` continues the latest.
 
     Other arguments go to `tianji-bench run`.
     """
@@ -66,7 +68,7 @@ def bench(session: nox.Session) -> None:
 
 @nox.session
 def scaling(session: nox.Session) -> None:
-    """One to eight emulated nodes, then the report (6 minutes); needs root. `-- --resume` goes on with the latest one.
+    """Run one to eight emulated nodes, then the report (6 minutes). Needs root. `-- --resume` continues the latest session.
 
     Other arguments go to `tianji-bench run`: `-- scaling --profile standard`, or, on a Ray cluster,
     `-- scaling --testbed ray --nodes 1,2`.
@@ -76,7 +78,7 @@ def scaling(session: nox.Session) -> None:
 
 
 def folders(name: str) -> list[Path]:
-    """What sessions of this name have left, oldest first."""
+    """Folders of earlier sessions of this name, oldest first."""
     return sorted(Path("results").glob(f"{name}-[0-9][0-9][0-9]"))
 
 
@@ -86,12 +88,12 @@ def fresh_folder(name: str) -> Path:
 
 
 def measure(session: nox.Session, name: str, usual: list[str]) -> None:
-    """Run suites into a new folder, results/NAME-NNN, or what is left of the latest one, and build the report.
+    """Run suites into a new folder, results/NAME-NNN, or resume the latest one, and build the report.
 
     Parameters
     ----------
     usual
-        what is run where the session is given no arguments of its own.
+        arguments if the session gets none.
     """
     begun = folders(name)
     resume = "--resume" in session.posargs
@@ -120,10 +122,23 @@ def paper(session: nox.Session) -> None:
 
 @nox.session
 def readme(session: nox.Session) -> None:
-    """The README's results and docs/report, from results/reference; `-- --check` fails where they are out of date."""
+    """README.md's first screen, docs/results.md and docs/report, from results/reference; `-- --check`: are they up to date?"""
     install(session, "report")
-    where = ["--readme", "README.md", "--report", "docs/report"]
+    where = ["--readme", "README.md", "--results", "docs/results.md", "--report", "docs/report"]
     session.run("tianji-report", "readme", "results/reference", *where, *session.posargs)
+
+
+@nox.session
+def docs(session: nox.Session) -> None:
+    """The documentation site, in site/, with its links checked. `-- serve` shows it while pages are written."""
+    wanted = nox.project.load_toml("pyproject.toml")["project"]["optional-dependencies"]["docs"]
+    # Not the project itself: the site is made of its sources.
+    session.install("-q", LATER, "-c", "constraints.txt", *wanted, env=QUIET)
+    if session.posargs:
+        session.run("mkdocs", *session.posargs, env=SITE, **GRACE)
+        return
+    session.run("mkdocs", "build", "--quiet", "--clean", "--strict", env=SITE)
+    session.run("python", "docs/hooks/check.py", "site")
 
 
 @nox.session
@@ -191,7 +206,7 @@ def other_revision(session: nox.Session, name: str) -> tuple[str, str]:
 
 
 def outputs(folder: Path) -> list[str]:
-    """Where a comparison says what it found."""
+    """Output files of a comparison, as options."""
     return [
         f"--{kind}={folder / name}"
         for kind, name in (("json", "regression.json"), ("junit", "regression.xml"), ("markdown", "regression.md"))

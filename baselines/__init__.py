@@ -1,1 +1,1 @@
-"""Every system of the comparison, behind one small contract (`baselines.system`)."""
+"""Systems of the comparison, all behind one interface (`baselines.system`)."""

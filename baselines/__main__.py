@@ -25,8 +25,8 @@ def parser() -> OneLineParser:
     commands = top.add_subparsers(dest="command", required=True, metavar="list|check")
     commands.add_parser("list", help="systems, and whether they can run here")
     check = commands.add_parser("check", help="the equivalence certificate of a system")
-    check.add_argument("name", metavar="NAME")
-    check.add_argument("--workload", type=Path, action="append", metavar="FILE", help="TOML or JSON; default: every workload")
+    check.add_argument("name", metavar="NAME", help="a system; `list` shows all")
+    check.add_argument("--workload", type=Path, action="append", metavar="FILE", help="TOML or JSON (default: every workload)")
     check.add_argument("--json", action="store_true", help="print findings as JSON")
     return top
 

@@ -1,7 +1,7 @@
-"""The equivalence certificate: identical weights and a frozen batch through every system, compared to 1e-5.
+"""Equivalence certificate: every system computes from identical weights and a frozen batch, and results must agree to 1e-5.
 
-What is compared, against a slow reference in float64: the targets computed from a fragment of experience, the loss on
-a frozen batch, its gradient after clipping, and the weights after one optimizer step. What differs is a deviation.
+A slow float64 computation is the reference. Four quantities are compared. They are the targets of a fragment of experience, the
+loss on a frozen batch, its gradient after clipping, and the weights after one optimizer step. A difference is a deviation.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from baselines.workload import Workload
 from tianji.algorithms import dqn_torch, networks, networks_torch, ppo_torch
 from tianji.algorithms.networks import ActorCritic, FlatNetwork, QNetwork, Vector
 from tianji.algorithms.replay import transitions_of
-from tianji.envs import EnvDescription
+from tianji.environments.description import EnvDescription
 from tianji.layout import rollout_layout
 
 TOLERANCE = 1e-5
-"""Of the largest absolute difference, relative to the largest reference value where that exceeds 1."""
+"""Tolerance of the largest absolute difference, relative to the largest reference value if that exceeds 1."""
 STEP_FLOOR = 1e-6
 """Weights are compared where the gradient exceeds this: Adam's first step follows a gradient's sign, which rounding
 decides below it."""
 
 Evidence = dict[str, NDArray[np.float64]]
-"""What a system computed, by quantity: see `QUANTITIES`."""
+"""Results of a system, by quantity (see `QUANTITIES`)."""
 
 QUANTITIES = {
     "targets": "value targets (PPO) or one-step targets (DQN) of each transition",
@@ -42,14 +42,14 @@ QUANTITIES = {
 
 @dataclass(frozen=True)
 class Frozen:
-    """The experience, weights and batch that every system is given."""
+    """Experience, weights and batch that every system gets."""
 
     workload: Workload
     describe: EnvDescription
     network: FlatNetwork
     weights: Vector
     target_weights: Vector
-    """Of DQN's target network; not the same as `weights`."""
+    """Weights of DQN's target network, which differ from `weights`."""
     chunk: dict[str, NDArray[Any]]
     """T steps of B environments, with terminated and truncated episodes; see `tianji.layout.rollout_layout`."""
 
@@ -87,7 +87,7 @@ def freeze(workload: Workload, seed: int = 7) -> Frozen:
 
 
 def reference(frozen: Frozen) -> Evidence:
-    """What every system should compute, in float64."""
+    """Reference results in float64."""
     return _reference_ppo(frozen) if frozen.workload.algo == "ppo" else _reference_dqn(frozen)
 
 

@@ -1,4 +1,4 @@
-"""When a run that may stop at its goal has shown what it was to show. The rule is the same for every system."""
+"""Rule for when a run that stops at its goal may end. It is the same for every system."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ WINDOW = 100
 class Goal:
     """Watches episodes and snapshots for the training return.
 
-    The goal is the moment at which the mean return of the last 100 finished episodes, in order of their ends, first reaches
-    the workload's training threshold. After it the run goes on for as many snapshots as the evaluated return takes in a row,
-    so that a policy that is good by then can be seen to be.
+    The goal is reached when the mean return of the last 100 finished episodes reaches the workload's training threshold. The
+    run then continues for the number of snapshots that the evaluated return needs in a row, so that a good policy can be
+    confirmed.
     """
 
     def __init__(self, workload: Workload) -> None:
@@ -26,16 +26,16 @@ class Goal:
         self._passed = False
 
     def episode(self, at_ns: int, episode_return: float) -> None:
-        """An episode ended; they may be told of late, and not in order."""
+        """Record an episode that ended. Episodes may be reported late and out of order."""
         self._episodes.append((at_ns, episode_return))
 
     def snapshot(self, at_ns: int) -> None:
-        """A policy was published."""
+        """Record a snapshot of the policy."""
         self._snapshots.append(at_ns)
 
     @property
     def passed(self) -> bool:
-        """Whether the run may end; once it may, it always may."""
+        """Whether the run may end. It stays true once it is."""
         # Only a snapshot can change that: between two of them nothing is computed beside what is measured.
         if not self._passed and len(self._snapshots) > self._looked_at:
             self._looked_at = len(self._snapshots)

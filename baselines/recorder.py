@@ -1,4 +1,4 @@
-"""Writes what a system tells as `events.jsonl`, one event a line, and its snapshots as safetensors."""
+"""Records a run: events in `events.jsonl`, one per line, and snapshots as safetensors."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The process in which one run of one system takes place: `python -m baselines.run DIRECTORY PARENT [STARTED]`.
+"""Host process of one run of one system: `python -m baselines.run DIRECTORY PARENT [STARTED]`.
 
-The runner's keeper starts it with a `task.json` in the directory. It keeps to the cores that the task names, dies with
-its parent, and leaves `events.jsonl` and `snapshots/`. Exit status 0: the run was measured; 1: it failed, and the last
-line of its output says why. The descriptor STARTED, if there is one, is closed when the first environment step is made.
+The runner's keeper starts it with a `task.json` in the directory. It runs on the cores that the task names, dies with its
+parent, and writes `events.jsonl` and `snapshots/`. Exit status 0 means measured. Exit status 1 means failed, and the last line
+of its output says why. It closes the descriptor STARTED at the first environment step.
 """
 
 from __future__ import annotations

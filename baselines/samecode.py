@@ -1,4 +1,4 @@
-"""What the in-house systems show for the certificate: their kernels' own numbers, on the frozen data."""
+"""Results of the in-house systems for the certificate: their updaters' numbers on the frozen data."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tianji.algorithms.rollouts import Rollouts
 
 
 def evidence(frozen: Frozen) -> Evidence:
-    """Targets, loss, gradient and weights after one step, by the kernels that train on a CPU."""
+    """Targets, loss, gradient and weights after one step, by the updaters that train on a CPU."""
     return _ppo(frozen) if isinstance(frozen.network, ActorCritic) else _dqn(frozen)
 
 
@@ -22,8 +22,8 @@ def _ppo(frozen: Frozen) -> Evidence:
 
     assert isinstance(frozen.network, ActorCritic)
     config = frozen.workload.for_ppo
-    kernel = ppo_numpy.NumpyKernel(frozen.network, config, frozen.weights)
-    algorithm = ppo.PPO(kernel, frozen.describe, config, frozen.workload.horizon_steps, 0)
+    updater = ppo_numpy.NumpyUpdater(frozen.network, config, frozen.weights)
+    algorithm = ppo.PPO(updater, frozen.describe, config, frozen.workload.horizon_steps, 0)
     prepared = algorithm.prepare([frozen.chunk])
     rows = batch_of(frozen)
     batch = Rollouts(
@@ -33,19 +33,19 @@ def _ppo(frozen: Frozen) -> Evidence:
         rows["advantage"],
         rows["value_target"],
     )
-    # The kernel never computes the loss, only its gradient: the loss is that of its network's outputs.
+    # The updater never computes the loss, only its gradient: the loss is that of its network's outputs.
     blocks = frozen.network.views(frozen.weights)
     logits, values = frozen.network.scores(blocks, batch.features), frozen.network.values(blocks, batch.features)
     arrays = (logits, values, batch.action, batch.log_probability, batch.advantage, batch.value_target)
     x, v, action, old, advantage, target = (torch.as_tensor(array) for array in arrays)
     loss = ppo_torch.loss(x, v, action, old, advantage, target, config).item()
-    kernel.step(batch, config.learning_rate)
+    updater.step(batch, config.learning_rate)
     return {
         "targets": prepared.value_target,
         "advantages": ppo.normalise(prepared).advantage,
         "loss": np.array([loss]),
-        "gradient": kernel.grad,
-        "weights": kernel.weights(),
+        "gradient": updater.grad,
+        "weights": updater.weights(),
     }
 
 
@@ -54,13 +54,13 @@ def _dqn(frozen: Frozen) -> Evidence:
 
     assert isinstance(frozen.network, QNetwork)
     config = frozen.workload.for_dqn
-    kernel = dqn_numpy.NumpyKernel(frozen.network, config, frozen.target_weights)
-    kernel.copy_to_target()
-    kernel.load(frozen.weights)
-    algorithm = dqn.DQN(kernel, frozen.describe, config, 1, 0)
+    updater = dqn_numpy.NumpyUpdater(frozen.network, config, frozen.target_weights)
+    updater.copy_to_target()
+    updater.load(frozen.weights)
+    algorithm = dqn.DQN(updater, frozen.describe, config, 1, 0)
     batch = algorithm.regression(frozen.transitions)
     values = frozen.network.scores(frozen.network.views(frozen.weights), batch.features)
     q, action, target = (torch.as_tensor(array) for array in (values, batch.action, batch.target))
     loss = dqn_torch.loss(q, action, target, config).item()
-    kernel.step(batch, config.learning_rate)
-    return {"targets": batch.target, "loss": np.array([loss]), "gradient": kernel.grad, "weights": kernel.weights()}
+    updater.step(batch, config.learning_rate)
+    return {"targets": batch.target, "loss": np.array([loss]), "gradient": updater.grad, "weights": updater.weights()}

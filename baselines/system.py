@@ -1,9 +1,10 @@
-"""The contract: what the runner asks of a system under test, and how a system is found by name.
+"""Interface of a system under test, and the lookup of systems by name.
 
-A system runs in a host process of its own (`python -m baselines.run`), started by the interpreter that it names, in a
-process group and on the cores that the runner chose. It trains on one workload within a budget and tells a `Recorder`
-what happens, as it happens. To add a system: subclass `System`, and name it in the entry-point group
-`tianji_bench.systems` of your own package.
+A system runs in its own host process (`python -m baselines.run`), started by the interpreter that it names. The runner chooses
+its process group and cores. The system trains on one workload within a budget and reports events to a `Recorder` when they
+happen.
+
+To add a system, subclass `System` and name it in the entry-point group `tianji_bench.systems` of your own package.
 """
 
 from __future__ import annotations
@@ -30,65 +31,66 @@ Scalar = bool | int | float | str
 
 
 class Task(Struct, frozen=True):
-    """One run: which system, on what, with which seed and cores."""
+    """One run: a system, its workload, seed and cores."""
 
     system: str
     workload: Workload
     seed: int
     cores: tuple[int, ...]
-    """Processors that the run may use, all its processes together."""
+    """Processors that all processes of the run share."""
     cluster: Cluster | None = None
-    """Nodes to spread over, one group of actors or more on each; None: this host is all there is."""
+    """Nodes over which the run is spread, with at least one group of actors on each. None: this host only."""
     options: dict[str, Scalar] = {}
-    """What a suite varies beside the workload (see `System.takes`)."""
+    """Options that a suite varies besides the workload (see `System.takes`)."""
     stop_at_goal: bool = False
-    """Whether the run may end before its budget is used, once its training return has been reached (`baselines.goal`)."""
+    """Whether the run may end before its budget is used, once it has reached its training return (`baselines.goal`)."""
 
     @property
     def nodes(self) -> int:
-        """How many hosts there are."""
+        """Number of nodes."""
         return 1 if self.cluster is None else len(self.cluster.nodes)
 
 
 class Recorder(Protocol):
-    """Where a system tells what happens. Times are `time.monotonic_ns` of this host, taken when it happened."""
+    """Receiver of a system's events. Times are `time.monotonic_ns` of this host at the moment of the event."""
 
     directory: Path
-    """A folder of this run's own."""
+    """Folder for this run alone."""
 
     @property
     def may_end(self) -> bool:
-        """Whether the run may end now, with budget left: it stops at its goal, and the goal has been reached.
+        """Whether the run may end before its budget is used, because it stops at its goal and has reached it.
 
-        A system asks after it told of a snapshot, when all episodes so far have been told of, too.
+        Ask after reporting a snapshot and all episodes so far.
         """
 
     def first_step(self, at_ns: int) -> None:
-        """The first environment step of any actor: the measured clock starts."""
+        """Record the first environment step of any actor, at which the measured time starts."""
 
     def episode(self, at_ns: int, episode_return: float, length: int, steps: int) -> None:
-        """An episode ended; `steps` counts real transitions of all actors so far, this episode's included."""
+        """Record an episode that ended. `steps` counts real transitions of all actors so far, with this episode's."""
 
     def snapshot(self, at_ns: int, steps: int, version: int, weights: NDArray[np.float32]) -> None:
-        """A policy was published: the flat vector of the workload's network (see `tianji.algorithms.networks`)."""
+        """Record a snapshot: the flat vector of the workload's network (see `tianji.algorithms.networks`)."""
 
     def progress(self, at_ns: int, role: str, counts: Mapping[str, float]) -> None:
-        """How far a process is, now and then: totals since its start, by metric.
+        """Record the progress of a process: totals since its start, by metric.
 
-        `samples_produced` of who samples; `samples_consumed` (rows trained on) and `samples_consumed_unique` (each sample
-        once) of who trains. From two of these in the steady state throughput is computed: at least one a second is needed.
+        Processes that sample report `samples_produced`. Processes that train report `samples_consumed` (rows trained on) and
+        `samples_consumed_unique` (each sample once). Throughput is computed from two reports in the steady state, so report at
+        least once a second.
         """
 
     def process(
         self, role: str, busy_s: Mapping[str, float], wait_s: Mapping[str, float], cpu_s: float, peak_rss_bytes: int
     ) -> None:
-        """A process accounts for its time, once, at its end."""
+        """Record the account of time of a process, once, at its end."""
 
     def counter(self, name: str, value: float, role: str = "") -> None:
-        """A total of the run, in snake_case with its unit last; of one process alone where there are several alike."""
+        """Record a total of the run, or of one process given by `role`. Names are in snake_case with the unit last."""
 
     def histogram(self, name: str, counts: Mapping[int, int]) -> None:
-        """A distribution of whole numbers: how many there were of each value; the name has its unit last."""
+        """Record a distribution of whole numbers, as the count of each value. The name has its unit last."""
 
 
 class System(ABC):
@@ -96,64 +98,65 @@ class System(ABC):
 
     name: str
     title: str
-    """As a reader of the report should see it."""
+    """Name in reports."""
 
     def interpreter(self) -> list[str]:
-        """Command that starts this system's Python: override it where dependencies clash."""
+        """Command that starts this system's Python. Override it if dependencies clash."""
         return [sys.executable]
 
     @abstractmethod
     def available(self) -> str | None:
-        """Why this system cannot run here (a missing package), in a few words; None when it can."""
+        """Reason why this system cannot run here, for instance a missing package; None if it can."""
 
     on_first_node: bool = False
-    """Where there are several nodes: whether the host process does work of the system's own, and so belongs on the first of
-    them. Otherwise it stands outside all."""
+    """Whether the host process does work of the system, and so must be on the first of several nodes. Otherwise it runs
+    outside every node's budget."""
     needs_ray: bool = False
     """Whether several nodes must be a Ray cluster."""
 
     def unable(self, workload: Workload) -> str | None:
-        """Why this system cannot train on this workload, in a few words; None when it can."""
+        """Reason why this system cannot train on this workload; None if it can."""
         return None
 
     def unable_on(self, workload: Workload, nodes: int) -> str | None:
-        """Why it cannot spread this workload over so many nodes, in a few words; None when it can."""
+        """Reason why it cannot spread this workload over `nodes` nodes; None if it can."""
         return None if nodes == 1 else "it runs on one host"
 
     def takes(self, option: str) -> bool:
-        """Whether a task's option of this name means something to it; a suite asks no system for one that does not."""
+        """Whether it supports a task's option of this name. Suites skip systems that do not."""
         return False
 
     @abstractmethod
     def deviations(self, task: Task) -> list[str]:
-        """Where it departs from the matched configuration, in words; empty when nowhere."""
+        """Deviations from the matched configuration, in words; empty if there are none."""
 
     @abstractmethod
     def settings(self, task: Task) -> dict[str, Any]:
-        """How the task was translated: process counts and the system's own option values, as plain data."""
+        """Translation of the task as plain data: process counts and the system's own option values."""
 
     def prepare(self, task: Task, recorder: Recorder) -> None:  # noqa: B027 (a system may need none)
-        """Do what is not training: import, start daemons, build. Counted as set-up."""
+        """Set up: import, start daemons, build. This time does not count as training."""
 
     @abstractmethod
     def train(self, task: Task, recorder: Recorder) -> None:
-        """Train until the budget's steps or seconds are used, or the recorder says `may_end`; end no sooner.
+        """Train until the budget's steps or seconds are used, or the recorder says `may_end`, and not less.
 
-        At least a snapshot before the first update, one every `snapshot_every_steps`, and one at the end.
+        Report a snapshot before the first update, one every `snapshot_every_steps`, and one at the end, at least.
         """
 
     def certify(self, frozen: Frozen) -> Evidence | None:
-        """What this system computes from frozen weights and data, for the equivalence certificate; None: it cannot show it."""
+        """Results on frozen weights and data, for the equivalence certificate; None if the system cannot show them."""
         return None
 
     def stop(self) -> None:  # noqa: B027 (a system may need none)
-        """End every process and free everything; called once, also after a failure."""
+        """End all processes and free all resources. It is called once, also after a failure."""
 
 
 SYSTEMS: Registry[type[System]] = Registry(
     "tianji_bench.systems",
     {
         "sync": "baselines.tianji:Sync",
+        "sync-one": "baselines.tianji:SyncOne",
         "tianji": "baselines.tianji:TianJi",
         "tianji-curve": "baselines.tianji:Encrypted",
         "tianji-one-learner": "baselines.tianji:OneLearner",
@@ -172,16 +175,16 @@ SYSTEMS: Registry[type[System]] = Registry(
 
 
 def names() -> list[str]:
-    """Every system that can be asked for."""
+    """Names of all systems."""
     return SYSTEMS.names()
 
 
 def get(name: str) -> System:
-    """The system of this name.
+    """Get a system by name.
 
     Raises
     ------
     ConfigError
-        when there is none.
+        if there is none of this name.
     """
     return SYSTEMS.get(name)()

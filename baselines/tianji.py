@@ -1,4 +1,4 @@
-"""The reference implementation as a system under test, and the plain synchronous system made of the same code."""
+"""TianJi as a system under test, its ablations, and the plain synchronous system made of the same code."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from tianji.config import DQNConfig, IMPALAConfig, PPOConfig, TrainConfig
 from tianji.launch.node import Cluster
 from tianji.launch.supervisor import Heard
 from tianji.messages import Episodes, Progress, Report, Snapshot, Started
+from tianji.run.training import train
 from tianji.settings import paths, replaced
-from tianji.training import train
 
 if TYPE_CHECKING:
     from baselines.certificate import Evidence, Frozen
 
 
 class SameCode(System):
-    """Runs `tianji.train` with a configuration of its own."""
+    """Base of systems that run `tianji.train`, each with its own configuration."""
 
     def available(self) -> str | None:
         return None
@@ -31,7 +31,7 @@ class SameCode(System):
         return []
 
     def config(self, task: Task) -> TrainConfig:
-        """The task in TianJi's terms."""
+        """TianJi's configuration for a task."""
         raise NotImplementedError
 
     def settings(self, task: Task) -> dict[str, Any]:
@@ -49,7 +49,7 @@ class SameCode(System):
     def _config(self, task: Task, *, actors: int, groups: int = 1, encrypt: bool = False, **more: Any) -> TrainConfig:
         w = task.workload
         if task.cluster is not None and task.cluster.ray_address is not None:
-            more |= {"launcher": "ray", "ray_address": task.cluster.ray_address, "placement": "STRICT_SPREAD"}
+            more |= {"launcher": "ray", "ray_address": task.cluster.ray_address, "ray_placement": "STRICT_SPREAD"}
         config = TrainConfig(
             env=w.env,
             algo=w.algo,
@@ -58,7 +58,7 @@ class SameCode(System):
             actors=actors,
             envs_per_actor=w.environments // (actors * groups),
             fusion_rounds=w.fusion_rounds,
-            # Only a network that nobody else is on is one for plaintext.
+            # Plaintext only on a private network.
             encrypt=encrypt or not _private(task.cluster),
             network=w.network,
             ppo=w.ppo or PPOConfig(),
@@ -70,7 +70,7 @@ class SameCode(System):
             stop_steps=w.budget_steps,
             stop_seconds=w.budget_seconds,
             snapshot_every_steps=w.snapshot_every_steps,
-            # What dies is a result here, and nothing is stored while others are measured that store nothing.
+            # A death is a result here. Checkpoints are off, because other systems do not store any while they are measured.
             checkpoint_seconds=None,
             restarts=0,
             **more,
@@ -82,12 +82,12 @@ class SameCode(System):
 
 
 def _private(cluster: Cluster | None) -> bool:
-    """Whether what goes between nodes stays on this machine: they are emulated, or addresses of its loopback."""
+    """Whether traffic between nodes stays on this machine, because they are emulated or loopback addresses."""
     return cluster is not None and all(node.namespace or node.address.startswith("127.") for node in cluster.nodes)
 
 
 def _share(dqn: DQNConfig | None, groups: int) -> DQNConfig:
-    """What of a replay is a group's: groups share its size, and the steps before learning begins."""
+    """DQN settings of one group. Groups divide the size of the replay and the steps before learning begins."""
     if dqn is None or groups == 1:
         return dqn or DQNConfig()
     return msgspec.structs.replace(
@@ -98,17 +98,35 @@ def _share(dqn: DQNConfig | None, groups: int) -> DQNConfig:
 
 
 class Sync(SameCode):
-    """One actor process and the learner, each waiting for the other: what relaxing dependencies is measured against."""
+    """Plain synchronous system: as many actors as TianJi, and a learner, in processes that wait for each other.
+
+    On policy it is TianJi's strict discipline in another placement. It is the reference for the gain of relaxed dependencies
+    off policy; on policy the reference is strict TianJi.
+    """
 
     name = "sync"
     title = "synchronous (same code)"
 
     def config(self, task: Task) -> TrainConfig:
-        return self._config(task, actors=1, buffer=False, chunk_slots=1)
+        return self._config(task, actors=self.actors(task), buffer=False, chunk_slots=1, placement="apart")
+
+    def actors(self, task: Task) -> int:
+        """Number of actors."""
+        return actors_for(task) * task.nodes
+
+
+class SyncOne(Sync):
+    """Plain synchronous system with one actor process."""
+
+    name = "sync-one"
+    title = "synchronous, one actor (same code)"
+
+    def actors(self, task: Task) -> int:
+        return 1
 
 
 SLOTS = 8
-"""Chunks of an actor in flight at most, where nobody waits for fresh weights: how many are, the balance decides."""
+"""Most chunks of an actor in flight if actors do not wait for weights. The balance decides how many are used."""
 
 
 FREE_RUNNING = (
@@ -119,8 +137,8 @@ FREE_RUNNING = (
 class TianJi(SameCode):
     """Actors, buffer and learner as separate processes; on several nodes a group of them on each, and a Root on the first.
 
-    PPO waits for weights (strict), and its groups for each other. Off policy an actor fills its next fragments while the
-    learner trains, as far as the two-sided balance lets it, and no group waits.
+    PPO is strict: actors wait for weights, and groups wait for each other. Off policy, an actor samples while the learner
+    trains, within the two-sided balance, and groups do not wait.
     """
 
     name = "tianji"
@@ -156,7 +174,7 @@ class TianJi(SameCode):
 
 
 class OneLearner(TianJi):
-    """TianJi whose only learner is on the first node: what groups gain, and what decoupling gains, can be told apart."""
+    """TianJi with a single learner on the first node, which separates the gain of groups from the gain of decoupling."""
 
     name = "tianji-one-learner"
     title = "TianJi, one learner"
@@ -172,11 +190,11 @@ class Encrypted(TianJi):
 
 
 class Relaxed(SameCode):
-    """TianJi whose actors sample on while the learner trains, within the lag bound; what is stale is corrected for."""
+    """TianJi with the relaxed discipline: actors sample while the learner trains, within the bound on staleness."""
 
     name = "tianji-relaxed"
     title = "TianJi, relaxed"
-    mode: Literal["two-sided", "one-sided", "off"] = "two-sided"
+    discipline = "relaxed"
 
     def unable(self, workload: Workload) -> str | None:
         return None if workload.algo == "ppo" else "it is relaxed as it is; ask for tianji"
@@ -184,7 +202,7 @@ class Relaxed(SameCode):
     def deviations(self, task: Task) -> list[str]:
         if task.workload.algo != "ppo":
             return []
-        bound = self.config(task).most_lag_rounds
+        bound = self.config(task).rule.bound
         age = f"up to {bound} rounds of updates" if bound is not None else "any number of updates"
         return [
             f"Samples may be of a policy {age} older than the one they train, and are corrected for: its like is asynchronous "
@@ -192,38 +210,37 @@ class Relaxed(SameCode):
         ]
 
     def config(self, task: Task) -> TrainConfig:
-        discipline: Literal["strict", "relaxed"] = "relaxed" if task.workload.algo == "ppo" else "strict"
-        return self._config(task, actors=actors_for(task), chunk_slots=SLOTS, discipline=discipline, balance=self.mode)
+        return self._config(task, actors=actors_for(task), chunk_slots=SLOTS, discipline=self.discipline)
 
 
 class OneSided(Relaxed):
-    """The ablation: the learner waits for samples, actors for nothing but memory."""
+    """Ablation: the learner waits for samples, and actors wait for free memory only."""
 
     name = "tianji-one-sided"
     title = "TianJi, one-sided"
-    mode: Literal["two-sided", "one-sided", "off"] = "one-sided"
+    discipline = "one-sided"
 
     def unable(self, workload: Workload) -> str | None:
         return None
 
 
 class Unbalanced(OneSided):
-    """The ablation: no balance and no bound; a learner with a replay waits for nothing either."""
+    """Ablation: no balance and no bound. A learner with a replay does not wait either."""
 
     name = "tianji-unbalanced"
     title = "TianJi, no balance"
-    mode = "off"
+    discipline = "off"
 
     def deviations(self, task: Task) -> list[str]:
-        return [*super().deviations(task), *FREE_RUNNING] if task.workload.algo == "dqn" else super().deviations(task)
+        return [*super().deviations(task), *FREE_RUNNING] if task.workload.hyperparameters.replays else super().deviations(task)
 
 
 class AsPublished(SameCode):
-    """The released system's behaviour on the same parts.
+    """Behaviour of the released system, built from the same parts.
 
-    Cadences run free and sizes are picked by hand: actors send `SEND_STEPS` steps at a time, a buffer gathers a message of
-    every actor, a learner with a replay updates without end and publishes every round. On policy, weights go to the actors
-    by way of the Root, which everybody waits for. There is no bound on staleness.
+    Its cadences are not coupled and its sizes are set by hand. Actors send `SEND_STEPS` steps at a time. A buffer gathers a
+    message from every actor. A learner with a replay updates without pause and publishes after every round. On policy, weights
+    reach the actors through the Root, for which all wait. There is no bound on staleness.
     """
 
     name = "tianji-as-published"
@@ -238,7 +255,7 @@ class AsPublished(SameCode):
             "The released system's discipline, by its description, on this project's parts: nothing of its code, its MPI "
             "messages or its busy polling."
         ]
-        return [*told, *FREE_RUNNING] if task.workload.algo == "dqn" else told
+        return [*told, *FREE_RUNNING] if task.workload.hyperparameters.replays else told
 
     def config(self, task: Task) -> TrainConfig:
         actors = actors_for(task)
@@ -246,30 +263,30 @@ class AsPublished(SameCode):
             return self._config(task, actors=actors, chunk_slots=2, root=True)
         environments = task.workload.environments // actors
         steps = math.gcd(task.workload.dqn.train_every_steps // environments, self.SEND_STEPS)
-        return self._config(task, actors=actors, chunk_slots=SLOTS, send_steps=steps, batch_chunks=actors, balance="off")
+        return self._config(task, actors=actors, chunk_slots=SLOTS, send_steps=steps, batch_chunks=actors, discipline="off")
 
 
 def actors_for(task: Task) -> int:
-    """Actors of a node: as many as the workload asks for, or as many as the node has cores, if its environments divide among
-    them: while actors sample, an on-policy learner waits.
+    """Number of actors of a node: the workload's, or one per core if the environments divide evenly.
 
-    One that draws from a replay never does: it has a core of its own, if there are two.
+    An on-policy learner waits while actors sample, so it needs no core. A learner with a replay gets its own core, if there are
+    two.
     """
     if isinstance(task.workload.actors, int):
         return max(1, task.workload.actors // task.nodes)
     cores = len(task.cores) if task.cluster is None else int(task.cluster.nodes[0].cores or len(task.cores))
-    most, environments = cores - (task.workload.algo == "dqn"), task.workload.environments // task.nodes
+    most, environments = cores - task.workload.hyperparameters.replays, task.workload.environments // task.nodes
     return max(n for n in range(1, max(1, most) + 1) if environments % n == 0)
 
 
 GOAL = "goal"
-"""Why a run ends that has reached its training return."""
+"""Reason for the end of a run that has reached its training return."""
 COUNTED = ("samples_produced", "samples_consumed", "samples_consumed_unique")
-"""What of a role's counters says how far it is."""
+"""Counters of a role that show its progress."""
 
 
 class Listener:
-    """Passes on what the roles report, and says when the recorder lets the run end."""
+    """Listener that passes reports of roles to the recorder, and ends the run when the recorder allows it."""
 
     def __init__(self, recorder: Recorder) -> None:
         self.recorder = recorder

@@ -1,4 +1,4 @@
-"""What is trained, how and until when: the data that every system is given alike."""
+"""Workloads: environment, algorithm, budget and thresholds, the same for every system."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
-from tianji.atari import is_atari
-from tianji.config import NETWORKS_OF, AtariConfig, DQNConfig, IMPALAConfig, NetworkConfig, PPOConfig, SimulatorConfig
-from tianji.envs import EnvDescription, describe
+from tianji.config import AtariConfig, DQNConfig, IMPALAConfig, NetworkConfig, PPOConfig, SimulatorConfig
+from tianji.environments.atari import is_atari
+from tianji.environments.description import EnvDescription
+from tianji.environments.vector import describe
+from tianji.hyperparameters import ALGORITHMS, Hyperparameters
 from tianji.settings import Count, Positive, PositiveFloat, Settings
 
 
@@ -22,46 +24,54 @@ class Thresholds(Settings):
 
 
 class Evaluation(Settings):
-    """How snapshots are judged after the run; the same for every system."""
+    """Evaluation of snapshots after the run, the same for every system."""
 
     episodes: Annotated[int, Meta(ge=2)] = 20
+    """Greedy episodes for each snapshot."""
     in_a_row: Positive = 3
-    """Snapshots in a row that must reach the threshold; the first of them is the crossing."""
+    """Number of snapshots in a row that must reach the threshold. The first of them is the crossing."""
     seed: Count = 10_000
-    """Of the first episode; the others count up from it, and confirmation episodes go on from there."""
+    """Seed of the first episode. The others count up from it, and confirmation episodes continue the count."""
 
 
 class Workload(Settings, kw_only=True):
-    """One workload file, complete: nothing is left to a system's defaults."""
+    """Contents of one workload file. It is complete, so that nothing depends on a system's defaults."""
 
     id: Annotated[str, Meta(pattern=r"^[a-z0-9]+(-[a-z0-9]+)+$")]
+    """Name of the file without `.toml`: words of lower-case letters and digits, at least two, joined by dashes."""
     title: str
+    """As a reader of the report should see it."""
     env: str
+    """As in the settings of a run."""
     algo: Literal["ppo", "dqn", "impala"]
+    """The algorithm. Exactly one table of that name gives its hyper-parameters."""
     environments: Positive
-    """Over all actors."""
+    """Number of environments over all actors."""
     actors: Positive | UnsetType = UNSET
-    """Actor processes, where simulators wait rather than compute and so need no core each. Left out: the system's choice."""
+    """Number of actor processes, for simulators that wait instead of computing. Default: the system decides."""
     network: NetworkConfig
     ppo: PPOConfig | None = None
     dqn: DQNConfig | None = None
     impala: IMPALAConfig | None = None
-    """Hyper-parameters of the algorithm that `algo` names; the others are absent."""
+    """Settings of the algorithm that `algo` names. The tables of other algorithms are absent."""
     atari: AtariConfig | None = None
-    """How an Atari game is played; absent for everything else."""
+    """Wrappers of an Atari game; absent for other environments."""
     simulator: SimulatorConfig | None = None
-    """Makes the environment's steps take time, or its observations pictures; absent: it is as it is."""
+    """Delays or pictures added to the environment; absent: it is used as it is."""
     fusion_rounds: Positive = 1
-    """Rounds of updates between two exchanges of weights, of learners that are several."""
+    """Rounds of updates between two exchanges of weights, if there are several learners."""
     horizon_steps: Positive
-    """What schedules count towards: environment steps before the round that is trained on, summed over actors."""
+    """End of schedules, in environment steps summed over actors. A round counts the steps before it."""
     budget_steps: Positive
+    """Environment steps that a run may take."""
     budget_seconds: PositiveFloat
-    """Of training, after set-up; the run is stopped and what it did is kept."""
+    """Most seconds of training after set-up. The run is then stopped, and its results are kept."""
     snapshot_every_steps: Positive
+    """Environment steps between two snapshots, which are judged after the run."""
     thresholds: Thresholds
     evaluation: Evaluation = Evaluation()
     division: Literal["closed"] = "closed"
+    """Every system trains with these hyper-parameters."""
 
     def __post_init__(self) -> None:
         given = [name for name in ("ppo", "dqn", "impala") if getattr(self, name) is not None]
@@ -69,9 +79,7 @@ class Workload(Settings, kw_only=True):
             raise ValueError(f"algo is {self.algo}: give a table [{self.algo}] and no other, not {given}")
         if isinstance(self.actors, int) and self.environments % self.actors:
             raise ValueError(f"actors {self.actors}: {self.environments} environments cannot be divided evenly among them")
-        if self.network.kind not in NETWORKS_OF[self.algo]:
-            known = " or ".join(repr(kind) for kind in NETWORKS_OF[self.algo])
-            raise ValueError(f"algo {self.algo} trains a network of kind {known}, not {self.network.kind!r}")
+        ALGORITHMS[self.algo].check_network(self.algo, self.network.kind)
         if self.network.kind == "factory":
             raise ValueError("a workload's network is of a kind that every system knows, not what a factory makes")
         if is_atari(self.env) is (self.atari is None):
@@ -85,13 +93,19 @@ class Workload(Settings, kw_only=True):
         return self.environments * (self.impala or self.for_ppo).rollout_steps
 
     @property
+    def hyperparameters(self) -> Hyperparameters:
+        """Settings of its algorithm."""
+        found: Hyperparameters = getattr(self, self.algo)
+        return found
+
+    @property
     def certified(self) -> bool:
-        """Whether there is an equivalence certificate for it: none for what only systems of one code train, or for pictures."""
+        """Whether an equivalence certificate exists: not for pictures, nor if only in-house systems can train on it."""
         return self.beyond_common is None and not self.pictures
 
     @property
     def beyond_common(self) -> str | None:
-        """What this asks for that other programs are not translated to, in a few words; None: nothing."""
+        """Features of this workload that have no translation to other programs, in words; None: there are none."""
         if self.algo == "impala":
             return "IMPALA is not translated to it"
         network = self.network
@@ -112,23 +126,23 @@ class Workload(Settings, kw_only=True):
 
     @property
     def games(self) -> AtariConfig:
-        """How it is played, if it is an Atari game."""
+        """Atari settings, used if it is an Atari game."""
         return self.atari or AtariConfig()
 
     def describe(self) -> EnvDescription:
-        """The environment, as every system sees it; raises as `tianji.envs.describe` does."""
+        """The environment, as every system sees it; raises as `tianji.environments.vector.describe` does."""
         return describe(self.env, self.games, self.simulator)
 
     @property
     def for_ppo(self) -> PPOConfig:
-        """The PPO table; a `TypeError` where the workload has none."""
+        """The PPO table. `TypeError` if the workload has none."""
         if self.ppo is None:
             raise TypeError(f"workload {self.id} is not of PPO")
         return self.ppo
 
     @property
     def for_dqn(self) -> DQNConfig:
-        """The DQN table; a `TypeError` where the workload has none."""
+        """The DQN table. `TypeError` if the workload has none."""
         if self.dqn is None:
             raise TypeError(f"workload {self.id} is not of DQN")
         return self.dqn

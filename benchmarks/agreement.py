@@ -1,10 +1,10 @@
-"""Do two runs of the transmission suite say the same?
+"""Compares two runs of the transmission suite, to see whether their ratios agree.
 
     python benchmarks/agreement.py RUN RUN
 
-What is published are ratios within blocks: TianJi over every peer, everybody over the ceiling. Each is formed in both runs,
-and the change from one run to the other is held against the *noise floor*: how far TianJi is from its own second run in the
-same blocks, where nothing at all differs. Both are of means over a run's blocks.
+Published ratios are formed within blocks: TianJi over every peer, and every system over the ceiling. Each is formed in both
+runs. Its change between the runs is compared with the *noise floor*: the difference between two runs of TianJi in the same
+blocks. Both are means over the blocks of a run.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def ratios(rows):
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("runs", nargs=2, type=Path)
+    parser.add_argument("runs", nargs=2, type=Path, metavar="DIR", help="a folder of bundles; two of them are compared")
     first, second = (ratios(dataset.load([run]).rows) for run in parser.parse_args().runs)
     lines = []
     for workload in sorted({key[0] for key in first}):

@@ -1,9 +1,9 @@
-"""What the channel costs whoever does not send chunks: a publisher with many readers, and a consumer with nothing to do.
+"""Cost of the channel for processes that send no chunks: a publisher with many readers, and an idle consumer.
 
     python benchmarks/channel.py [--rounds N]
 
-Every figure comes from fresh processes, round by round. How fast messages move is the transmission suite's question
-(`python -m suites run transmission`).
+Every figure comes from fresh processes, round by round. The speed of messages is measured by the transmission suite (`python -m
+suites run transmission`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from tianji.channel.base import EdgeSpec
-from tianji.channel.registry import Network
+from tianji.channel.registry import Channels
 from tianji.channel.waiter import Waiter
 from tianji.layout import ChunkLayout, Field
 
@@ -53,7 +53,7 @@ def publish(readers: int, folder: str) -> tuple[float, float]:
 
     def follow() -> None:
         out = np.zeros(WEIGHTS, np.float32)
-        with Network() as network, network.weights_inlet(uri, WEIGHTS) as inlet, Waiter([inlet]) as waiter:
+        with Channels() as channels, channels.weights_inlet(uri, WEIGHTS) as inlet, Waiter([inlet]) as waiter:
             while True:
                 waiter.wait()
                 inlet.latest(out)
@@ -62,8 +62,8 @@ def publish(readers: int, folder: str) -> tuple[float, float]:
     with ExitStack() as stack:
         for _ in range(readers):
             stack.enter_context(child(follow))
-        network = stack.enter_context(Network())
-        outlet = stack.enter_context(network.weights_outlet(uri, WEIGHTS))
+        channels = stack.enter_context(Channels())
+        outlet = stack.enter_context(channels.weights_outlet(uri, WEIGHTS))
         waiter = stack.enter_context(Waiter([outlet]))
         vector = np.random.default_rng(0).normal(size=WEIGHTS).astype(np.float32)
         while outlet.readers() < readers:
@@ -85,9 +85,9 @@ def idle(folder: str) -> float:
 
     def others() -> None:
         with (
-            Network() as network,
-            network.outlet(chunks, spec, 0) as outlet,
-            network.weights_outlet(weights, 1000) as publisher,
+            Channels() as channels,
+            channels.outlet(chunks, spec, 0) as outlet,
+            channels.weights_outlet(weights, 1000) as publisher,
             Waiter([outlet, publisher]) as waiter,
         ):
             while True:
@@ -97,9 +97,9 @@ def idle(folder: str) -> float:
 
     with (
         child(others),
-        Network() as network,
-        network.inlet(chunks, spec) as inlet,
-        network.weights_inlet(weights, 1000) as reader,
+        Channels() as channels,
+        channels.inlet(chunks, spec) as inlet,
+        channels.weights_inlet(weights, 1000) as reader,
         Waiter([inlet, reader]) as waiter,
     ):
         begin = time.monotonic()
@@ -127,7 +127,7 @@ def spread(values: list[float], digits: int = 2) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=5, metavar="N", help="rounds of each cell (default: %(default)s)")
     parser.add_argument("--cell", nargs="+", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.cell:

@@ -1,10 +1,10 @@
-"""How long from the launch of the command to a mean of 100 training episodes of 300? With TianJi's released hyper-parameters.
+"""Time from launching the command to a mean return of 300 over 100 training episodes, with TianJi's released settings.
 
     python -m benchmarks.from_launch [--runs N] [--json FILE]
 
-Runs `python -m tianji train` on the workloads `cartpole-dqn-released` and `cartpole-ppo-released`, each with the seeds 0 to
-N - 1, and takes the time from starting the process to its end, which comes when the mean is reached: imports, set-up and
-teardown are in it. Absolute seconds of one machine, for orientation: nothing is compared here.
+Runs `python -m tianji train` on the workloads `cartpole-dqn-released` and `cartpole-ppo-released`, with the seeds 0 to N - 1. A
+process ends when the mean is reached, and its whole time counts, including imports, set-up and teardown. These are absolute
+seconds of one machine, for orientation only.
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ def once(workload: str, seed: int) -> dict[str, Any]:
 
 def main(arguments: list[str]) -> int:
     parser = OneLineParser(prog="from_launch", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", type=int, default=5, metavar="N")
-    parser.add_argument("--json", type=Path, metavar="FILE")
+    parser.add_argument("--runs", type=int, default=5, metavar="N", help="runs of each workload (default: %(default)s)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="a file for the figures of every run")
     options = parser.parse_args(arguments)
     told = []
     for workload in WORKLOADS:

@@ -1,6 +1,6 @@
-"""What the parts of the channel cost in one process: codec, ring, hand-over, board. `benchmarks/channel.py` measures the whole.
+"""Cost of the channel's parts in one process: codec, ring, hand-over, board. `benchmarks/channel.py` measures the whole.
 
-`nox -s micro` prints them; a group's ratios are what to look at.
+`nox -s micro` prints them. Compare the ratios within a group.
 """
 
 import mmap
@@ -13,7 +13,7 @@ import pytest
 from tianji.channel.arena import anonymous_file
 from tianji.channel.base import EdgeSpec
 from tianji.channel.board import WeightBoard
-from tianji.channel.registry import Network
+from tianji.channel.registry import Channels
 from tianji.channel.ring import RingReader, RingWriter, own_fence, ring_bytes
 from tianji.channel.waiter import Waiter
 from tianji.layout import opaque_layout
@@ -66,11 +66,11 @@ def test_fence(benchmark):
 @pytest.mark.benchmark(group="hand-over of 16 chunks and their credit")
 @pytest.mark.parametrize("scheme", ["memory", "shm", "inproc", "ipc"])
 def test_hand_over(benchmark, scheme):
-    """Send, receive, release and credit, both ends in one process; bodies stay where they are, or are copied (ZeroMQ)."""
+    """Send, receive, release and credit, with both ends in one process. ZeroMQ copies bodies; the others do not."""
     spec = EdgeSpec(opaque_layout(64), HEADERS, 1)
-    with tempfile.TemporaryDirectory(prefix="tj") as folder, Network() as network:
+    with tempfile.TemporaryDirectory(prefix="tj") as folder, Channels() as channels:
         uri = f"{scheme}://{folder}/edge"
-        with network.inlet(uri, spec) as inlet, network.outlet(uri, spec, 0) as outlet, Waiter([inlet, outlet]) as waiter:
+        with channels.inlet(uri, spec) as inlet, channels.outlet(uri, spec, 0) as outlet, Waiter([inlet, outlet]) as waiter:
             free = []
             while len(free) < HEADERS:
                 inlet.receive()

@@ -1,10 +1,10 @@
-"""How long one step of environments takes that are stepped together: Gymnasium's loop against ours, side by side."""
+"""Time of one step of environments that are stepped together: Gymnasium's loop and ours side by side."""
 
 import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
-from tianji.envs import Environments, make
+from tianji.environments.vector import Environments, make
 
 STEPS = 100
 

@@ -1,4 +1,4 @@
-"""An environment of one's own: four rooms, joined by doors, and a way out in a corner."""
+"""Your own environment: four rooms connected by doors, with an exit in a corner."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Networks of one's own: perceptrons with residual blocks, for PPO and IMPALA (`make`) and for DQN (`make_q`)."""
+"""Your own network: perceptrons with residual blocks, for PPO and IMPALA (`make`) and for DQN (`make_q`)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Block(nn.Module):
         nn.init.orthogonal_(self.layers[-1].weight, gain=0.1)
 
     def forward(self, x: Tensor) -> Tensor:
-        """From [N, WIDTH] to the same."""
+        """Map [N, WIDTH] to [N, WIDTH]."""
         return x + self.layers(x)
 
 
@@ -39,10 +39,10 @@ class PolicyAndValue(nn.Module):
 
 
 def make(features: int, actions: int) -> nn.Module:
-    """What `network.factory` names: called with what an observation has, and with how many actions there are."""
+    """Factory for PPO and IMPALA, as `network.factory` names it. It takes the number of features and of actions."""
     return PolicyAndValue(features, actions)
 
 
 def make_q(features: int, actions: int) -> nn.Module:
-    """For DQN: action values [N, actions]."""
+    """Factory for DQN, whose network returns action values [N, actions]."""
     return nn.Sequential(nn.Linear(features, WIDTH), Block(), Block(), nn.LayerNorm(WIDTH), nn.Linear(WIDTH, actions))

@@ -1,4 +1,4 @@
-"""Training from Python: settings in, a result out."""
+"""Training from Python: settings in, result out."""
 
 from pathlib import Path
 

@@ -1,1 +1,1 @@
-"""What every command and child process of the project does alike. Standard library only."""
+"""Code shared by all commands and child processes of the project. It needs only the standard library."""

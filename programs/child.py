@@ -1,4 +1,4 @@
-"""A program that is asked: it reads questions from its standard input and answers on its output, a line of JSON each."""
+"""Child process that answers requests, one line of JSON each, over its standard input and output."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any, Self
 
 GRACE_S = 15.0
-"""In which a child that is asked to end does so in order."""
+"""Seconds that a child has to end in order when asked."""
 
 
 class ChildFailed(RuntimeError):
@@ -21,10 +21,10 @@ class ChildFailed(RuntimeError):
 
 
 class Child:
-    """A child process that answers questions; a context manager that ends it.
+    """Child process that answers requests. It is a context manager that ends the child.
 
-    What the child writes to its standard error is kept, for `ChildFailed`. When the block is left by an exception the child is
-    terminated; otherwise its input is closed, which is how it knows that there are no more questions.
+    The child's standard error is kept for `ChildFailed`. If the block is left by an exception, the child is terminated.
+    Otherwise its input is closed, which tells it that there are no more requests.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ class Child:
 
     @property
     def pid(self) -> int:
-        """Its process id."""
+        """Process id of the child."""
         return self._process.pid
 
     def ask(self, question: Any) -> None:
@@ -69,7 +69,7 @@ class Child:
         Raises
         ------
         ChildFailed
-            when it ends first, or has said nothing after so many seconds.
+            if it ends first, or does not answer within `limit_s` seconds.
         """
         assert self._process.stdout is not None
         deadline = time.monotonic() + limit_s

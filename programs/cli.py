@@ -1,4 +1,4 @@
-"""Command-line manners shared by every command of the project: one line for bad input, exit statuses that mean something."""
+"""Command-line conventions of all commands: one line for bad input, and defined exit statuses."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import sys
 from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import NoReturn
+
+from programs.characters import one_line
 
 DONE, FAILED, UNUSABLE, INTERRUPTED = 0, 1, 2, 130
 
@@ -20,7 +22,7 @@ class OneLineParser(argparse.ArgumentParser):
     """An argument parser whose complaint is one line, without the usage text."""
 
     def error(self, message: str) -> NoReturn:
-        print(f"{self.prog}: {message}", file=sys.stderr)
+        print(one_line(f"{self.prog}: {message}"), file=sys.stderr)
         raise SystemExit(UNUSABLE)
 
 
@@ -39,14 +41,31 @@ def run(program: str, main: Callable[[Sequence[str]], int], arguments: Sequence[
     """
     signal.signal(signal.SIGTERM, interrupt)
     try:
+        return _run(program, main, arguments)
+    except KeyboardInterrupt:
+        # Another one, while the first was being told of.
+        return INTERRUPTED
+    finally:
+        _last_words(arguments)
+
+
+def _run(program: str, main: Callable[[Sequence[str]], int], arguments: Sequence[str] | None) -> int:
+    try:
         return main(sys.argv[1:] if arguments is None else arguments)
     except ConfigError as error:
-        print(f"{program}: {error}", file=sys.stderr)
+        print(one_line(f"{program}: {error}"), file=sys.stderr)
         return UNUSABLE
     except KeyboardInterrupt:
+        _last_words(arguments)
         print(f"{program}: interrupted", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:
         # Whoever read our output has seen enough.
         sys.stderr.close()
         return DONE
+
+
+def _last_words(arguments: Sequence[str] | None) -> None:
+    """The process ends now: a further Ctrl-C would only cut off what it says, or replace its exit status by a signal's."""
+    if arguments is None:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -1,4 +1,4 @@
-"""What Linux lets a process do for its own tidiness: a readable name, and not outliving its parent."""
+"""Linux process settings: a readable name, and death with the parent."""
 
 from __future__ import annotations
 
@@ -40,8 +40,9 @@ def die_with_parent(parent: int) -> None:
 
 
 def serve_a_runner(parent: int, cores: Collection[int], name: str) -> None:
-    """Begin as a process whose runner decides how it ends: it dies with its parent, keeps to these cores, and hears of an
-    interrupt by SIGTERM alone, which raises `KeyboardInterrupt`.
+    """Set up a process that a runner controls.
+
+    It dies with its parent and runs on these cores. Only SIGTERM interrupts it, by raising `KeyboardInterrupt`.
     """
     die_with_parent(parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -1,14 +1,16 @@
-"""Finds things by name: those that come with the project, and those of other packages, by entry points."""
+"""Registry of objects by name: built-in ones, and those of other packages by entry points."""
 
 from __future__ import annotations
 
 import difflib
 import importlib
-from collections.abc import Mapping
-from importlib.metadata import entry_points
-from typing import Generic, TypeVar
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from programs.cli import ConfigError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 T = TypeVar("T")
 
@@ -31,7 +33,12 @@ class Registry(Generic[T]):
 
     def names(self) -> list[str]:
         """Every name that can be asked for."""
-        return sorted({*self._built_in, *(point.name for point in entry_points(group=self.group))})
+        return sorted({*self._built_in, *(point.name for point in self._outside())})
+
+    def _outside(self) -> Iterable[EntryPoint]:
+        from importlib.metadata import entry_points  # It takes longer to import than everything else here.
+
+        return entry_points(group=self.group)
 
     def get(self, name: str) -> T:
         """The object of this name.
@@ -45,7 +52,7 @@ class Registry(Generic[T]):
             module, _, attribute = self._built_in[name].partition(":")
             found: T = getattr(importlib.import_module(module), attribute)
             return found
-        for point in entry_points(group=self.group):
+        for point in self._outside():
             if point.name == name:
                 outside: T = point.load()
                 return outside

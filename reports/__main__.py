@@ -6,16 +6,13 @@ import os
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
 
 from programs.cli import DONE, FAILED, ConfigError, OneLineParser, run
+from programs.completion import add_completion
 from suites.records.bundle import BundleError
-
-if TYPE_CHECKING:
-    from reports.dataset import Dataset
 
 MARK = "summary.json"
 PAPER_MARK = "all.tex"
@@ -25,6 +22,7 @@ PAPER_MARK = "all.tex"
 def parser() -> OneLineParser:
     """The command line; `run` of what is parsed is the command's function."""
     top = OneLineParser(prog="tianji-report", description="Draw reports from result bundles.")
+    add_completion(top)
     commands = top.add_subparsers(required=True, metavar="build|paper|readme|compare")
 
     def add(run: Callable[[Namespace], int], about: str, *, bundles: bool = True) -> ArgumentParser:
@@ -35,21 +33,22 @@ def parser() -> OneLineParser:
         return one
 
     one = add(build, "figures, tables, one HTML page and summaries")
-    one.add_argument("--out", type=Path, required=True, metavar="DIR")
+    one.add_argument("--out", type=Path, required=True, metavar="DIR", help="a new folder, or an earlier report's")
     one.add_argument("--svg", action="store_true", help="figures as SVG alone, which is all that the page needs: faster")
     one = add(paper, "figures in the width of a column, with captions, tables and what is drawn in them")
-    one.add_argument("--out", type=Path, required=True, metavar="DIR")
+    one.add_argument("--out", type=Path, required=True, metavar="DIR", help="a new folder, or that of earlier figures")
     one = add(readme, "the results in a README, and the report that they are from")
-    one.add_argument("--readme", type=Path, required=True, metavar="FILE")
-    one.add_argument("--report", type=Path, required=True, metavar="DIR", help="beside it or below")
+    one.add_argument("--readme", type=Path, required=True, metavar="FILE", help="the README whose first screen is replaced")
+    one.add_argument("--results", type=Path, required=True, metavar="FILE", help="the page whose tables are replaced")
+    one.add_argument("--report", type=Path, required=True, metavar="DIR", help="folder of the report, below both pages")
     one.add_argument("--check", action="store_true", help="change nothing; exit status 1 where something is out of date")
     one = add(compare, "is the head worse than the base? exit status 1 if so", bundles=False)
     one.add_argument("base", type=Path, metavar="BASE", help="a folder of bundles; alone: what `tianji-bench against` wrote")
     one.add_argument("head", type=Path, nargs="?", metavar="HEAD", help="another folder of bundles, of the same blocks")
-    one.add_argument("--size", type=float, metavar="S", help="what matters, of bundles: a share (0.05)")
-    one.add_argument("--looks", type=int, metavar="K", help="how often they are compared as they become more (1)")
+    one.add_argument("--size", type=float, metavar="S", help="the smallest difference that matters, as a share (default: 0.05)")
+    one.add_argument("--looks", type=int, metavar="K", help="how often they are compared as they become more (default: 1)")
     for kind in ("json", "junit", "markdown"):
-        one.add_argument(f"--{kind}", type=Path, metavar="FILE", help="where that goes")
+        one.add_argument(f"--{kind}", type=Path, metavar="FILE", help=f"a new file for the outcome as {kind}")
     return top
 
 
@@ -72,18 +71,35 @@ def may_be_written(out: Path, mark: str, what: str) -> None:
             raise ConfigError(f"--out {out}: {there} may not be written")
 
 
-def made(out: Path) -> None:
-    """Make the folder."""
+@contextmanager
+def whole(out: Path, bundles: Sequence[Path]) -> Iterator[Path]:
+    """A folder to write in, whose files are in `out` when all of them are written; otherwise nothing is."""
+    from suites.records.limits import blamed
+
+    new = [place for place in (out, *out.parents) if not place.exists()]
     with in_one_line("--out", out):
         out.mkdir(parents=True, exist_ok=True)
-
-
-def loaded(folders: list[Path]) -> Dataset:
-    """What these folders hold, or one line that says what is wrong with it."""
-    from reports import dataset
-
     try:
-        return dataset.load(folders)
+        with TemporaryDirectory(prefix=".new-", dir=out) as folder:
+            with blamed(", ".join(map(str, bundles))):
+                yield Path(folder)
+            for file in (file for file in Path(folder).rglob("*") if file.is_file()):
+                place = out / file.relative_to(folder)
+                place.parent.mkdir(exist_ok=True)
+                file.replace(place)
+    except BaseException:
+        for place in new:
+            # It stays where something was moved to it already.
+            with suppress(OSError):
+                place.rmdir()
+        raise
+
+
+@contextmanager
+def one_complaint() -> Iterator[None]:
+    """What is wrong with bundles, as a complaint."""
+    try:
+        yield
     except BundleError as error:
         raise ConfigError(str(error)) from error
 
@@ -92,13 +108,15 @@ def build(options: Namespace) -> int:
     """Build a report and print the answer."""
     out = options.out
     may_be_written(out, MARK, "a report")
-    from reports import figures, terminal
+    from reports import dataset, figures, terminal
     from reports.build import build as write
 
-    data = loaded(options.bundles)
-    made(out)
-    report = write(data, out, ["svg"] if options.svg else figures.KINDS)
-    terminal.show(data, report.page)
+    with one_complaint():
+        data = dataset.load(options.bundles)
+        with whole(out, options.bundles) as folder:
+            page = write(data, folder, ["svg"] if options.svg else figures.KINDS).page
+            lines = terminal.told(data)
+    terminal.show(lines, out / page.name)
     return DONE
 
 
@@ -106,50 +124,64 @@ def paper(options: Namespace) -> int:
     """Write the figures of a paper."""
     out = options.out
     may_be_written(out, PAPER_MARK, "a folder of plates")
+    from reports import dataset
     from reports import paper as plates
 
-    data = loaded(options.bundles)
-    made(out)
-    drawn = plates.draw(data)
-    plates.write(drawn, out)
+    with one_complaint():
+        data = dataset.load(options.bundles)
+        with whole(out, options.bundles) as folder:
+            drawn = plates.draw(data)
+            plates.write(drawn, folder)
     print(f"paper: {len(drawn)} figures in {out}")
     return DONE
 
 
 def readme(options: Namespace) -> int:
-    """Write a README's results and the report beside it, or say whether they are out of date."""
-    with in_one_line("--readme", options.readme):
-        text = options.readme.read_text(encoding="utf-8")
-    try:
-        place = options.report.resolve().relative_to(options.readme.resolve().parent).as_posix()
-    except ValueError:
-        raise ConfigError(f"--report {options.report}: is not below the README's folder") from None
-    from reports import paper as plates
+    """Write a README's first screen, a page of results and the report beside them, or say whether they are out of date."""
+    texts: dict[Path, str] = {}
+    places: list[str] = []
+    for option, page in (("--readme", options.readme), ("--results", options.results)):
+        with in_one_line(option, page):
+            texts[page] = page.read_text(encoding="utf-8")
+        try:
+            places.append(options.report.resolve().relative_to(page.resolve().parent).as_posix())
+        except ValueError:
+            raise ConfigError(f"--report {options.report}: is not below the folder of {page}") from None
+    from reports import dataset, picture
     from reports import readme as results
     from reports.build import build as write
-    from reports.convergence.figures import RATIOS
+    from suites.records.limits import blamed
+
+    def replaced(page: Path, block: str) -> str:
+        try:
+            return results.replaced(texts[page], block)
+        except ValueError as error:
+            raise ConfigError(f"{page}: {error}") from None
 
     with TemporaryDirectory(prefix="tj") as folder:
         built = Path(folder, "report")
         try:
-            # Before the work, whether there is a place for it.
-            results.replaced(text, "")
-            data = loaded(options.bundles)
-            report = write(data, built, ["svg"])
-            new = results.replaced(text, results.block(data, report.claims, place))
-        except ValueError as error:
+            for page in texts:
+                # Before the work, whether there is a place for it.
+                replaced(page, "")
+            data = dataset.load(options.bundles)
+            with blamed(", ".join(map(str, options.bundles))):
+                report = write(data, built, ["svg"], interactive=False)
+                blocks = results.front(data, places[0]), results.tables(data, report.claims, places[1])
+            new = {page: replaced(page, block) for page, block in zip(texts, blocks, strict=True)}
+        except (BundleError, ValueError) as error:
             raise ConfigError(str(error)) from error
         if options.check:
-            why = results.stale(built, options.report) or (None if new == text else f"{options.readme} says otherwise")
+            other = (f"{page} says otherwise" for page, text in texts.items() if new[page] != text)
+            why = results.stale(built, options.report) or next(other, None)
             print("the results are those of the bundles" if why is None else f"out of date: {why}")
             return DONE if why is None else FAILED
-        drawn = plates.draw(data, [RATIOS])
-        if not drawn:
+        if not picture.write(data, built):
             raise ConfigError("these bundles compare no two systems")
-        plates.write(drawn, built)
         results.keep(built, options.report)
-        options.readme.write_text(new, encoding="utf-8")
-    print(f"written: {options.readme} and {options.report}")
+        for page, text in new.items():
+            page.write_text(text, encoding="utf-8")
+    print(f"written: {', '.join(map(str, new))} and {options.report}")
     return DONE
 
 
@@ -157,6 +189,7 @@ def compare(options: Namespace) -> int:
     """Say whether the head is worse; exit status 1 if so."""
     from reports import terminal
     from reports.regression import outcome, recorded
+    from suites.records.limits import blamed
     from suites.statistics import comparison
     from suites.statistics.gate import Rule
 
@@ -174,12 +207,14 @@ def compare(options: Namespace) -> int:
         else:
             size = Rule.size if options.size is None else options.size
             found = recorded.compare(options.base, options.head, Rule(size, Rule.error / (options.looks or 1)))
-        came = outcome.of(found)
+        with blamed(" and ".join(map(str, filter(None, (options.base, options.head))))):
+            came = outcome.of(found)
+            forms = {kind: form(came) for kind, form in outcome.FORMS.items()}
     except (BundleError, ValueError) as error:
         raise ConfigError(str(error)) from error
-    for kind, form in outcome.FORMS.items():
+    for kind, text in forms.items():
         if (file := getattr(options, kind)) is not None:
-            file.write_text(form(came), encoding="utf-8")
+            file.write_text(text, encoding="utf-8")
     terminal.tell(came)
     return FAILED if came.verdict == "worse" else DONE
 

@@ -95,9 +95,17 @@ def _ratios(view: Trained, label: str) -> str:
     """How many times as fast TianJi is; strict and relaxed, where both trained."""
     names = {REFERENCE: "strict", RELAXED: "relaxed"} if RELAXED in view.labels else {REFERENCE: "TianJi"}
     told = {name: view.fast(first, label, KIND) for first, name in names.items() if label not in (REFERENCE, first)}
+    costs = {name: view.costs(first, label, KIND) for first, name in names.items()}
     return ", ".join(
-        f"{name} x {bounds.SIGNS[one.bound]}{number(one.row['value'])}" for name, one in told.items() if one.row is not None
+        f"{name} x {bounds.SIGNS[one.bound]}{number(one.row['value'])}{_in_cores(costs[name])}"
+        for name, one in told.items()
+        if one.row is not None
     )
+
+
+def _in_cores(row: Row | None) -> str:
+    """The same ratio of core-seconds, where they are known."""
+    return "" if row is None or row["value"] is None else f" (cores x {number(row['value'])})"
 
 
 def _failed(view: Trained, label: str, columns: int) -> str:

@@ -49,8 +49,8 @@ class Told(NamedTuple):
 def told(find: Callable[[str], Row | None]) -> Told:
     """What there is to tell of a pair: a bound, or else its ratio.
 
-    Either bound is over the blocks in which that one side got there. Where only one side was left behind, these are all
-    blocks in which anybody got there; where both were, now one and now the other, neither bound holds for all of them.
+    A bound covers the blocks in which one side reached the target. If only the other side missed it, these are all blocks
+    that any side solved. If each side missed it in a block that the other solved, no bound covers all of them.
 
     Parameters
     ----------

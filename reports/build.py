@@ -15,27 +15,29 @@ from reports.styles import PAGE
 
 
 class Report(NamedTuple):
-    """What was written, for whoever goes on with it."""
+    """What was written."""
 
     tables: dict[str, pd.DataFrame]
     claims: list[Judged]
     page: Path
 
 
-def build(data: Dataset, out: Path, kinds: Sequence[str] = figures.KINDS) -> Report:
-    """Write summary, series, tables, figures, claims and the page.
+def build(data: Dataset, out: Path, kinds: Sequence[str] = figures.KINDS, *, interactive: bool = True) -> Report:
+    """Write summary, series, tables, figures, claims and the pages.
 
     Parameters
     ----------
     kinds
-        in which figures are written; the page needs "svg".
+        formats of figures; the pages need "svg".
+    interactive
+        whether pages get interactive curves, if the library is installed.
     """
     out.mkdir(parents=True, exist_ok=True)
     dataset.write(data, out)
     made = sections.tables(data)
     judged = claims.judge(data)
     claims.write(judged, out)
-    sections.write({"claims": claims.table(judged)} | made, out / "tables")
+    sections.write({"claims": claims.table(judged)} | page.tables(data) | made, out / "tables")
     (out / "figures").mkdir(exist_ok=True)
     figures.write(figures.draw(data, PAGE), out / "figures", PAGE, kinds)
-    return Report(made, judged, page.write(data, made, judged, out))
+    return Report(made, judged, page.write(data, made, judged, out, interactive=interactive))

@@ -15,14 +15,18 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from reports import summaries
+from reports import escaping, summaries
 from reports.table import Row, Table, hashable
 from reports.tables import counted
 from suites.records import machine, store
 from suites.records.bundle import Bundle, BundleError
+from suites.records.limits import blamed
 from suites.records.notes import Superseded
+from suites.statistics.summary import label_of
 
 SCHEMA = "tianji-bench/summary/1"
+SYSTEMS, RUNS, SECTIONS = 64, 128, 200
+"""Limits: systems of one workload, runs of one system, and workloads. More would take a machine's memory, or a day."""
 
 
 class Key(NamedTuple):
@@ -81,7 +85,7 @@ def grouped(bundles: Iterable[Bundle], names: Mapping[tuple[Any, ...], str]) -> 
     found: dict[Key, list[Bundle]] = {}
     for b in bundles:
         m = b.manifest
-        key = Key(m.suite, m.workload, names[machine.key(m.environment)], str(hashable(m.options) or ""))
+        key = Key(m.suite, m.workload, names[machine.key(m.environment)], str(hashable(m.axes) or ""))
         found.setdefault(key, []).append(b)
     return dict(sorted(found.items()))
 
@@ -99,6 +103,7 @@ def load(roots: list[Path]) -> Dataset:
     left_out += of_superseded(loaded.superseded)
     names = machine.names(b.manifest.environment for b in bundles)
     completed = grouped((b for b in bundles if b.manifest.status == "completed"), names)
+    _check_each(grouped(bundles, names))
     suites = [*summaries.SUMMARIES, *sorted({key.suite for key in completed} - summaries.SUMMARIES.keys())]
     rows: list[Row] = []
     parts: dict[str, list[pd.DataFrame]] = {}
@@ -107,18 +112,42 @@ def load(roots: list[Path]) -> Dataset:
         # A suite without bundles has its series, too: empty ones.
         own = {key: runs for key, runs in completed.items() if key.suite == suite} or {Key(suite, "", "", ""): []}
         for key, runs in own.items():
-            try:
+            with blamed(f"{runs[0].path.parent}: {suite}, {key.workload}" if runs else suite):
                 found = summaries.of(suite, runs)
-            except (ValueError, KeyError) as error:
-                raise BundleError(str(error)) from error
-            options = runs[0].manifest.options or None if runs else None
-            rows += [row | {"machine": key.machine, "options": options} for row in found.rows]
+                json.dumps(found.rows, allow_nan=False)
+            more = (
+                {"options": runs[0].manifest.axes or None, "division": runs[0].manifest.division} if runs else {"options": None}
+            )
+            rows += [row | {"machine": key.machine} | more for row in found.rows]
             for name, frame in found.series.items():
                 parts.setdefault(name, []).append(frame.assign(machine=key.machine, options=key.options))
             unusable += found.unusable
     series = {name: joined(frames) for name, frames in parts.items()}
     series["certificate"] = summaries.of_certificates(loaded.certificates)
     return Dataset(Table(rows), series, unusable, bundles, left_out)
+
+
+def _check_each(groups: Mapping[Key, list[Bundle]]) -> None:
+    """Check that no run is there twice, and nothing more often than can be drawn.
+
+    Raises
+    ------
+    BundleError
+        where it is.
+    """
+    if len(groups) > SECTIONS:
+        raise BundleError(f"these are {len(groups)} workloads; a report has at most {SECTIONS}")
+    for key, bundles in groups.items():
+        there: dict[tuple[Any, ...], Bundle] = {}
+        for b in bundles:
+            m = b.manifest
+            run = (label_of(b), m.session, m.block, m.testbed, m.nodes, m.scaling, m.explorers, m.size_bytes)
+            if (other := there.setdefault(run, b)) is not b:
+                raise BundleError(f"{b.path}: is of the same system and block as {other.path}")
+        runs = Counter(map(label_of, bundles))
+        for what, count, most in (("systems", len(runs), SYSTEMS), ("runs of one", max(runs.values()), RUNS)):
+            if count > most:
+                raise BundleError(f"{bundles[0].path.parent}: {key.workload}: has {count} {what}; a report has at most {most}")
 
 
 def without_smoke(bundles: list[Bundle]) -> tuple[list[Bundle], list[str]]:
@@ -162,4 +191,4 @@ def write(dataset: Dataset, out: Path) -> None:
     (out / "summary.json").write_text(text, encoding="utf-8")
     (out / "series").mkdir(exist_ok=True)
     for name, frame in dataset.series.items():
-        frame.to_csv(out / "series" / f"{name}.csv", index=False, float_format="%.6g")
+        escaping.csv(frame, out / "series" / f"{name}.csv")

@@ -1,7 +1,7 @@
 """How systems are drawn, everywhere: a colour, a line and a marker each.
 
-Colours are those of Okabe and Ito ("Color Universal Design", 2008), which people with any kind of colour vision tell apart;
-line and marker tell systems apart in grey.
+The colours are those of Okabe and Ito ("Color Universal Design", 2008). People with any kind of colour vision tell them apart.
+In grey, lines and markers tell systems apart.
 """
 
 from __future__ import annotations
@@ -12,10 +12,15 @@ from suites.scaling.analysis import COPIES
 from suites.statistics.summary import AGAIN
 
 ORANGE, SKY, GREEN, BLUE, VERMILION, PURPLE = "#e69f00", "#56b4e9", "#009e73", "#0072b2", "#d55e00", "#cc79a7"
-INK, GREY, PALE = "#111111", "#57534e", "#8a8a8a"
+INK = "#111111"
+"""Of text, axes and ceilings: an SVG has the colour of the text around it in its place."""
+GREY = "#7d7d7d"
+"""As legible on white as on black; of what was fitted instead of measured, too."""
 DASHED = (0, (4, 3))
+LONG, DOTTED, BROKEN = (0, (7, 2)), (0, (1.5, 1.2)), (0, (5, 1.5, 1, 1.5, 1, 1.5))
+"""Lines that are told apart in grey."""
 
-Line = str | tuple[int, tuple[int, ...]]
+Line = str | tuple[int, tuple[float, ...]]
 
 
 class Look(NamedTuple):
@@ -36,24 +41,25 @@ LOOKS: dict[str, Look] = {
     "tianji-one-learner": Look(ORANGE, "--", "D"),
     "tianji-curve": Look(SKY, "-.", "P"),
     "sync": Look(GREY, "--", "d"),
-    "xingtian": Look(PURPLE, "-", "s"),
-    "rllib": Look(BLUE, "-", "^"),
+    "sync-one": Look(GREY, "-.", "D"),
+    "xingtian": Look(PURPLE, LONG, "s"),
+    "rllib": Look(BLUE, DOTTED, "^"),
     "rllib-multi-learner": Look(GREEN, "--", "v"),
-    "sb3": Look(GREEN, "-", "v"),
+    "sb3": Look(GREEN, BROKEN, "v"),
     "ray-store": Look(BLUE, "-", "^"),
     "mp-queue": Look(GREEN, "-", "v"),
     "pyzmq": Look(ORANGE, "--", "X"),
     "memcpy": Look(INK, "--", ""),
     "raw-tcp": Look(GREY, "-.", ""),
-    "libzmq": Look(PALE, ":", ""),
+    "libzmq": Look(GREY, ":", ""),
     "tianji-copies": Look(INK, ":", ""),
-    "xingtian-copies": Look(PALE, (0, (6, 2, 1, 2)), ""),
+    "xingtian-copies": Look(GREY, (0, (6, 2, 1, 2)), ""),
 }
 OTHER = Look(SKY, "-", "x")
 
 
 def look(label: str) -> Look:
-    """Of a system, or of its second run; of copies that nobody knows a dotted line."""
+    """Look up a system, or its second run. Unknown copies get a dotted line, other unknown systems `OTHER`."""
     known = LOOKS.get(label.removesuffix(AGAIN))
     if known is not None:
         return known

@@ -1,46 +1,157 @@
-"""One self-contained HTML page: a script of its own to filter and sort, no file beside it, nothing fetched."""
+"""The pages of a report: a summary, a page for each workload, the claims, and how it was measured.
+
+Each page is one HTML file with its own style and script. Figures, tables, curves and the library that draws curves are files
+beside it; nothing comes from the network.
+"""
 
 from __future__ import annotations
 
-import html
+import itertools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from reports import sections, words
-from reports.claims import Judged
+from reports import curves, figures, grid, sections, words
+from reports.claims import MARKS, Judged
+from reports.convergence import curves as of_convergence
 from reports.convergence.standings import standings
 from reports.convergence.view import Trained
+from reports.curves import Panel
 from reports.dataset import Dataset
+from reports.grid import Grid
+from reports.headline import headline
+from reports.losses import losses
+from reports.scaling import curves as of_scaling
 from reports.scaling.deviations import ALL
+from reports.scaling.view import Scaled
+from reports.sessions import sources
+from reports.staleness import curves as of_staleness
+from reports.staleness.view import Balanced
+from reports.transmission import curves as of_transmission
+from reports.transmission.view import Traffic
 from reports.view import View
+from reports.words import Words
+from suites.statistics.crossings import KINDS
 from suites.statistics.intervals import MINIMUM_FOR_INTERVAL
 
+FOLDER = "pages"
+KEY = ("up to 1.05x", "up to 1.5x", "up to 3x", "up to 10x", "over 10x")
+"""What the colours of the grid mean, by `reports.grid.STEPS`."""
+POINTS_A_PIXEL = 0.75
+COLUMNS = 11
+"""Of a table beside its first one, at most: what a screen has room for."""
 
-def write(data: Dataset, tables: Mapping[str, pd.DataFrame], judged: Sequence[Judged], out: Path) -> Path:
-    """Write `index.html`; the figures must be there already, as SVG."""
-    failed = [(b, b.manifest.error) for b in data.bundles if b.manifest.status != "completed"]
-    text = words.render(
-        "page.html.j2",
-        data=data,
-        standings=standings(data),
-        comparisons=[line for view in Trained.all(data) for line in view.words.lines("headlines")],
-        headlines=sections.headlines(data),
-        claims=judged,
-        systems=sorted({b.manifest.system_title for b in data.bundles if not b.manifest.replica}),
-        few=_few_blocks(data),
-        failures=[*failed, *data.unusable],
-        sections=[_section(view, tables, out) for view in sections.views(data)],
-        suites={b.manifest.suite for b in data.bundles},
-        environments=_environments(data),
-        all_systems=ALL,
-    )
+
+def write(
+    data: Dataset, tables: Mapping[str, pd.DataFrame], judged: Sequence[Judged], out: Path, *, interactive: bool = True
+) -> Path:
+    """Write every page and return the summary's path; figures must be there already, as SVG.
+
+    Parameters
+    ----------
+    interactive
+        Whether pages get interactive curves, if the library is installed.
+    """
+    views = list(sections.views(data))
+    failures = [*((b, b.manifest.error) for b in data.bundles if b.manifest.status != "completed"), *data.unusable]
+    with_curves = curves.write(((view.slug, _panels(view)) for view in views), out) if interactive else set()
+    pictures = _pictures(out / "figures")
+    (out / FOLDER).mkdir(exist_ok=True)
+    for view in views:
+        own = [one for one in pictures if one["suite"] == view.suite and view.slug in one["of"]]
+        of_view = _of_view(view, tables) | {"figures": own, "interactive": view.slug in with_curves, "library": curves.LIBRARY}
+        _write(out / FOLDER / f"{view.slug}.html", "workload.html.j2", root="../", **of_view)
+    _write(out / "claims.html", "claims.html.j2", claims=judged)
+    method: dict[str, Any] = {"suites": {b.manifest.suite for b in data.bundles}, "environments": _environments(data)}
+    _write(out / "how.html", "how.html.j2", data=data, failures=failures, **method)
     path = out / "index.html"
-    path.write_text(text, encoding="utf-8")
+    _write(path, "index.html.j2", data=data, views=views, failures=failures, **_summary(data, judged))
     return path
+
+
+def _panels(view: View) -> list[Panel]:
+    """The interactive curves of a view, by its suite."""
+    match view:
+        case Trained():
+            return of_convergence.panels(view)
+        case Balanced():
+            return of_staleness.panels(view)
+        case Traffic():
+            return of_transmission.panels(view)
+        case Scaled():
+            return of_scaling.panels(view)
+        case _:
+            return []
+
+
+def _write(path: Path, template: str, root: str = "", **values: Any) -> None:
+    path.write_text(words.render(template, root=root, here=path.name, **values), encoding="utf-8")
+
+
+def _summary(data: Dataset, judged: Sequence[Judged]) -> dict[str, Any]:
+    """What the first page says."""
+    found = grid.grids(data)
+    counts = {verdict: sum(claim.verdict == verdict for claim in judged) for verdict in MARKS}
+    return {
+        "verdict": Words("headline.j2", headline(data)).lines("sentences"),
+        "losses": losses(data),
+        "grids": found,
+        "filters": _filters(found),
+        "key": KEY,
+        "standings": standings(data),
+        "comparisons": [line for view in Trained.all(data) for line in view.words.lines("headlines")],
+        "headlines": sections.headlines(data),
+        "verdicts": {verdict: count for verdict, count in counts.items() if count},
+        "emulated": any(b.manifest.testbed == "netns" for b in data.bundles),
+        "few": _few_blocks(data),
+    }
+
+
+def _filters(grids: Iterable[Grid]) -> list[dict[str, Any]]:
+    """What a reader can choose of the grid; without a second value there is nothing to choose."""
+    grids = list(grids)
+    chosen = any(choice.kind for one in grids for choice in one.choices)
+    known: list[tuple[str, str, Iterable[str], bool]] = [
+        ("suite", "Suite", (one.suite for one in grids), True),
+        ("algorithm", "Algorithm", sorted({c.algorithm for one in grids for c in one.columns} - {""}), True),
+        ("machine", "Machine", sorted({one.machine for one in grids}), True),
+        ("kind", "Return", KINDS if chosen else (), False),
+        ("cost", "Time in", grid.COSTS if chosen else (), False),
+    ]
+    found = [{"name": n, "title": t, "values": list(dict.fromkeys(v)), "every": every} for n, t, v, every in known]
+    return [one for one in found if one["values"]]
+
+
+def tables(data: Dataset) -> dict[str, pd.DataFrame]:
+    """The tables of the summary, by name."""
+    found, standing = losses(data), standings(data)
+    contests = {"losses": found.lost, "ties": found.tied}
+    return {
+        "grid": pd.DataFrame(grid.lines(grid.grids(data))),
+        "standings": pd.DataFrame(
+            {"Against": line.peer, "Workload": workload, "Return": one.kind, "Speed-up": one.told.words, "State": one.state}
+            for line in standing.lines
+            for workload, cell in zip(standing.workloads, line.cells, strict=True)
+            for one in cell
+        ),
+    } | {
+        name: pd.DataFrame(
+            {
+                "Suite": one.view.suite,
+                "Workload": one.view.name,
+                "Where": one.where or "-",
+                "Quantity": one.quantity,
+                "Other system": one.rival,
+                "TianJi's speed": one.words,
+                "n": one.row["n"],
+            }
+            for one in own
+        )
+        for name, own in contests.items()
+    }
 
 
 def _few_blocks(data: Dataset) -> list[str]:
@@ -49,47 +160,41 @@ def _few_blocks(data: Dataset) -> list[str]:
     return sorted(View(data, key).name for key, found in blocks.items() if len(found) < MINIMUM_FOR_INTERVAL)
 
 
-def _section(view: View, tables: Mapping[str, pd.DataFrame], out: Path) -> dict[str, Any]:
-    """What the page says of one view: tables and figures that there are, in the order of reading.
-
-    What was found stands in the alternative text of figures, for those who do not see them.
-    """
-    parts: list[dict[str, Any]] = []
+def _of_view(view: View, tables: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
+    """What the page of one workload holds."""
+    found = []
     for kind in view.parts:
         name = f"{view.slug}-{kind}"
-        if (table := tables.get(name)) is not None:
+        if (frame := tables.get(name)) is not None:
             title, caption, *_ = view.words.lines(f"table_{kind}")
-            parts.append({"table": table.to_html(index=False, border=0), "title": title, "caption": caption})
-        if (svg := out / "figures" / f"{name}.svg").exists():
-            caption = view.words.say(f"figure_{kind}")
-            alt = " ".join([caption, *view.findings[:2]])
-            parts.append({"svg": _inline(svg.read_text(encoding="utf-8"), name, alt), "caption": caption})
+            found.append({"frames": _fitting(frame), "title": title, "caption": caption, "name": name})
     return {
-        "id": view.slug,
-        "title": view.words.say("title"),
-        "text": view.words.say("about"),
-        "findings": view.findings,
-        "parts": parts,
+        "view": view,
+        "tables": found,
         "deviations": view.deviations(),
+        "all_systems": ALL,
+        "sources": sources(view),
     }
 
 
-def _inline(svg: str, prefix: str, alt: str) -> str:
-    """An SVG as part of a page, smaller; its ids get a prefix of their own, so that two drawings do not share one.
+def _fitting(frame: pd.DataFrame) -> list[pd.DataFrame]:
+    """A table, or parts of it that fit on a screen, each with the first column."""
+    count = len(frame.columns) - 1
+    parts = max(1, -(-count // COLUMNS))
+    ends = [1 + round(count * part / parts) for part in range(parts + 1)]
+    return [frame.iloc[:, [0, *range(first, last)]] for first, last in itertools.pairwise(ends)]
 
-    Parameters
-    ----------
-    alt
-        what it shows, in words.
-    """
-    # In tags alone, for numbers that are read are text: a hundredth of a point is nothing that anybody sees.
-    svg = re.sub(r"<[^>]*>", lambda tag: re.sub(r"(\.\d\d)\d+", r"\1", tag[0]), svg)
-    svg = re.sub(r"\s*\n\s*", " ", svg)
-    svg = re.sub(r'<g id="[^"]*"', "<g", svg)  # Nothing refers to groups.
-    svg = svg[svg.index("<svg") :].replace("<svg", f'<svg role="img" aria-label="{html.escape(alt)}"', 1)
-    svg = re.sub(r'\bid="', f'id="{prefix}-', svg)
-    svg = re.sub(r'(xlink:href|href)="#', rf'\1="#{prefix}-', svg)
-    return svg.replace("url(#", f"url(#{prefix}-")
+
+def _pictures(folder: Path) -> list[dict[str, Any]]:
+    """The figures of all suites, each with its size."""
+    return [one | _size(folder / f"{one['name']}.svg") for one in figures.read(folder)]
+
+
+def _size(svg: Path) -> dict[str, int]:
+    """Width and height in pixels, so that a page keeps the room for a figure that is loaded later."""
+    head = svg.read_text(encoding="utf-8")[:2000]
+    found = {name: re.search(rf'<svg[^>]*\b{name}="([\d.]+)pt"', head) for name in ("width", "height")}
+    return {name: round(float(size[1]) / POINTS_A_PIXEL) for name, size in found.items() if size}
 
 
 REVISION = ("git_commit", "git_dirty")

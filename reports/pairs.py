@@ -8,7 +8,9 @@ from collections.abc import Iterable
 from suites.scaling.analysis import COPIES
 from suites.statistics.summary import AGAIN
 
-REFERENCE, RELAXED, SYNCHRONOUS = "tianji", "tianji-relaxed", "sync"
+REFERENCE, RELAXED = "tianji", "tianji-relaxed"
+SYNCHRONOUS = ("sync", "sync-one")
+"""The same code where everybody waits, with as many actors as TianJi or with one: the first that ran stands for both."""
 SAME_CODE = ("xingtian",)
 """Peers made of the same code as the reference: what they differ by is discipline, not engineering."""
 PEER = "xingtian"
@@ -27,15 +29,19 @@ def with_themselves(labels: Iterable[str]) -> list[tuple[str, str]]:
     return [(label.removesuffix(AGAIN), label) for label in labels if label.endswith(AGAIN)]
 
 
+def synchronous(labels: Iterable[str]) -> str | None:
+    """The same-code synchronous system among these."""
+    return next((label for label in SYNCHRONOUS if label in set(labels)), None)
+
+
 def of_training(labels: Iterable[str]) -> list[tuple[str, str]]:
     """(faster, slower) pairs of the convergence suite: the reference, its relaxed form and the same-code synchronous system
     against every peer, the first two against the latter, and systems against themselves."""
     labels = set(labels)
-    peers = first_runs(sorted(labels - {REFERENCE, SYNCHRONOUS}))
-    pairs = [(REFERENCE, SYNCHRONOUS)]
+    peers = first_runs(sorted(labels - {REFERENCE, *SYNCHRONOUS}))
+    pairs = [(ours, waiting) for waiting in SYNCHRONOUS for ours in (REFERENCE, RELAXED)]
     for peer in peers:
-        pairs += [(REFERENCE, peer), (SYNCHRONOUS, peer)]
-    pairs += [(RELAXED, peer) for peer in (SYNCHRONOUS, *peers) if peer != RELAXED]
+        pairs += [(ours, peer) for ours in (REFERENCE, RELAXED, synchronous(labels) or "") if ours != peer]
     # What XingTian's makers claimed.
     pairs += [("xingtian", "rllib")]
     return [pair for pair in pairs + with_themselves(sorted(labels)) if labels.issuperset(pair)]

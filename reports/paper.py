@@ -7,13 +7,10 @@ from pathlib import Path
 
 import pandas as pd
 
-from reports import figures, words
-from reports.convergence.view import Trained
+from reports import escaping, figures, words
 from reports.dataset import Dataset
 from reports.figures import Drawn
 from reports.styles import PAPER, Plot
-from reports.view import View
-from reports.words import Words
 
 MARK = "all.tex"
 """Every figure, to look at or to copy from."""
@@ -24,29 +21,33 @@ def draw(data: Dataset, plots: Sequence[Plot] = figures.REGISTRY) -> list[Drawn]
     return figures.draw(data, PAPER, plots)
 
 
-def caption(one: Drawn) -> str:
-    """In whole sentences, with n and what intervals are."""
-    said = one.of.words if isinstance(one.of, View) else Words("convergence.j2", one.of)
-    return said.say(f"paper_{one.plot.draw.__name__}", one.drawing.n)
-
-
 def table(one: Drawn) -> pd.DataFrame:
-    """Its numbers as text, where that is not what is drawn."""
-    if isinstance(one.of, View):
-        return one.of.frame(one.plot.table) if one.plot.table else pd.DataFrame()
-    return pd.concat([view.frame("ratios").assign(Workload=view.name) for view in Trained.all(one.of)], ignore_index=True)
+    """Its numbers as text, of all workloads."""
+    if one.plot.table is None:
+        return pd.DataFrame()
+    frames = [view.frame(one.plot.table).assign(Workload=view.name) for view in one.views]
+    found = pd.concat(frames, ignore_index=True).fillna("-")
+    return found[["Workload", *found.columns.drop("Workload")]]
+
+
+def heading(one: Drawn) -> str:
+    """The caption of its table: title and explanation."""
+    if one.plot.table is None:
+        return ""
+    title, about, *_ = one.views[0].words.lines(f"table_{one.plot.table}")
+    return f"{title.rstrip('.?')}. {about}"
 
 
 def write(drawn: Sequence[Drawn], out: Path) -> list[Path]:
-    """Write each figure as SVG, PDF, PNG, CSV and LaTeX, and free it; the files."""
+    """Write each figure as SVG, PDF, PNG, CSV and LaTeX, free it, and return the files."""
     # First, for what it marks may be written over: what is left of an interrupted run too.
     every = out / MARK
     every.write_text(words.render("all.tex.j2", names=[one.name for one in drawn]), encoding="utf-8")
     written = [every, *figures.write(drawn, out, PAPER)]
     for one in drawn:
         marks, text = out / f"{one.name}.csv", out / f"{one.name}.tex"
-        one.drawing.marks.to_csv(marks, index=False, float_format="%.6g")
-        told = {"name": one.name, "caption": caption(one), "table": table(one)}
+        escaping.csv(one.drawing.marks, marks)
+        told = {"name": one.name, "caption": one.caption, "table": table(one), "heading": heading(one)}
         text.write_text(words.render("figure.tex.j2", **told), encoding="utf-8")
         written += [marks, text]
     return written

@@ -1,10 +1,11 @@
-"""The README's results: a picture, a table of ratios and the claims, between two marks, made from a dataset.
+"""What `nox -s readme` writes between two marks: the README's first screen, and the tables and claims of docs/results.md.
 
-`nox -s readme` writes them and `docs/report`; with `-- --check` it says whether they are what the bundles say.
+It writes `docs/report` too; with `-- --check` it says whether all of them are what the bundles say.
 """
 
 from __future__ import annotations
 
+import html
 import json
 import re
 import shutil
@@ -16,32 +17,60 @@ from reports import words
 from reports.claims import Judged
 from reports.convergence.view import Trained
 from reports.dataset import Dataset
+from reports.headline import headline
+from reports.overview import found, overview
+from reports.picture import DARK_FILE, FILES, LIGHT_FILE, SUBTITLE, TITLE, WIDTH_PX
 from reports.scaling.view import Scaled
 from reports.staleness.view import Balanced
 from reports.view import View
 
 BEGIN = "<!-- results: made by `nox -s readme` from results/reference; not by hand -->"
 END = "<!-- end of results -->"
-PICTURE = "ratios.png"
-KEPT = ("index.html", "claims.json")
-"""Of a report, in `docs/report`."""
+KEPT = ("claims.json", "*.html", "pages/*.html", "figures/*.svg", "tables/*.csv")
+"""Files of a report in `docs/report`, beside the picture's. There are no interactive curves: their library is too large."""
+SIZE = re.compile(r' (width|height)="\d+"')
+"""Of a figure, which another machine's fonts change."""
 SHOWN = 80
 """Characters of a line that is out of date."""
 
 
-def block(data: Dataset, judged: Sequence[Judged], report: str) -> str:
-    """The results as Markdown.
+def front(data: Dataset, report: str) -> str:
+    """The README's first screen as Markdown: who wins, by how much, why, and where TianJi loses.
 
     Parameters
     ----------
     report
-        where `docs/report` is, seen from the README.
+        path of `docs/report` from the README.
+    """
+    place = {"begin": BEGIN, "end": END, "report": report}
+    return words.render("readme.md.j2", data=data, h=headline(data), picture=picture(data, report), **place)
+
+
+def picture(data: Dataset, report: str) -> str:
+    """The README's picture as HTML, which Markdown takes as it is: light or dark as the reader's page.
+
+    Its alternative text says what was found.
+    """
+    said = " ".join([TITLE + ".", SUBTITLE + ".", *found(overview(data))])
+    alt = html.escape(" ".join(said.split()))
+    return (
+        f'<picture><source media="(prefers-color-scheme: dark)" srcset="{report}/{DARK_FILE}">'
+        f'<img src="{report}/{LIGHT_FILE}" width="{WIDTH_PX}" alt="{alt}"></picture>'
+    )
+
+
+def tables(data: Dataset, judged: Sequence[Judged], report: str) -> str:
+    """The tables of results and claims as Markdown.
+
+    Parameters
+    ----------
+    report
+        path of `docs/report` from the page that holds the tables.
     """
     told = {one.id: "; ".join(f"{measured} ({reading})" for reading, measured in one.told) for one in judged}
     claims = [(one.says, one.claimed, one.verdict, told[one.id] or f"it would take {one.needs}") for one in judged]
     suites = {suite.suite: lines(data, suite) for suite in (Trained, Balanced, Scaled)}
-    place = {"begin": BEGIN, "end": END, "report": report, "picture": PICTURE}
-    return words.render("readme.md.j2", data=data, lines=suites, claims=claims, **place)
+    return words.render("results.md.j2", data=data, lines=suites, claims=claims, begin=BEGIN, end=END, report=report)
 
 
 def lines(data: Dataset, suite: type[View]) -> list[list[str]]:
@@ -49,26 +78,44 @@ def lines(data: Dataset, suite: type[View]) -> list[list[str]]:
     return [line.split(" | ") for view in suite.all(data) for line in view.words.lines("readme")]
 
 
-def replaced(readme: str, new: str) -> str:
-    """A README with other results.
+def replaced(page: str, new: str) -> str:
+    """A page with other results.
 
     Raises
     ------
     ValueError
         where the marks are not there, once each and in order.
     """
-    before, found, rest = readme.partition(BEGIN)
+    before, found, rest = page.partition(BEGIN)
     _, ended, after = rest.partition(END)
     if not found or not ended or BEGIN in rest or END in after:
-        raise ValueError(f"the README has no place for results: it needs the lines {BEGIN} and {END}, once each")
+        raise ValueError(f"has no place for results: it needs the lines {BEGIN} and {END}, once each")
     return before + new + after
 
 
 def keep(built: Path, report: Path) -> None:
-    """Copy what `docs/report` has of a report."""
-    report.mkdir(parents=True, exist_ok=True)
-    for name in (*KEPT, PICTURE):
-        shutil.copyfile(built / name, report / name)
+    """Copy what `docs/report` has of a report; nothing is removed there."""
+    for name in sorted(kept(built)):
+        (report / name).parent.mkdir(parents=True, exist_ok=True)
+        if name.endswith(".svg"):
+            (report / name).write_text(slim((built / name).read_text(encoding="utf-8")), encoding="utf-8")
+        else:
+            shutil.copyfile(built / name, report / name)
+
+
+def kept(folder: Path) -> set[str]:
+    """Names of a report's files that `docs/report` has."""
+    return {file.relative_to(folder).as_posix() for name in (*KEPT, *FILES) for file in folder.glob(name)}
+
+
+def slim(svg: str) -> str:
+    """A drawing with coordinates to a hundredth of a point and paths to a tenth; numbers in its text are results and stay."""
+
+    def shorter(tag: re.Match[str]) -> str:
+        places = re.sub(r"(\.\d\d)\d+", r"\1", tag[0])
+        return re.sub(r' d="[^"]*"', lambda path: re.sub(r"(\.\d)\d+", r"\1", path[0]), places)
+
+    return re.sub(r"\s*\n\s*", "\n", re.sub(r"<[^>]*>", shorter, svg))
 
 
 def stale(built: Path, report: Path) -> str | None:
@@ -76,22 +123,23 @@ def stale(built: Path, report: Path) -> str | None:
 
     What is written is compared, not what is drawn: another machine's arithmetic places points otherwise.
     """
-    for name in (*KEPT, PICTURE):
-        if not (report / name).exists():
-            return f"{report / name} is missing"
+    there, wanted = kept(report), kept(built) | set(FILES)
+    for name in sorted(there ^ wanted):
+        return f"{report / name} is {'left over: remove it' if name in there else 'missing'}"
     verdicts = [
         [(c["id"], c["verdict"]) for c in json.loads((folder / "claims.json").read_text(encoding="utf-8"))["claims"]]
         for folder in (report, built)
     ]
     if verdicts[0] != verdicts[1]:
         return f"{report / 'claims.json'} has other verdicts"
-    old, new = (_written((folder / "index.html").read_text(encoding="utf-8")) for folder in (report, built))
-    for ours, theirs in zip_longest(old, new, fillvalue="nothing"):
-        if ours != theirs:
-            return f"{report / 'index.html'} has {ours[:SHOWN]!r} where the bundles give {theirs[:SHOWN]!r}"
+    for page in sorted(name for name in wanted if name.endswith(".html")):
+        old, new = (_written((folder / page).read_text(encoding="utf-8")) for folder in (report, built))
+        for ours, theirs in zip_longest(old, new, fillvalue="nothing"):
+            if ours != theirs:
+                return f"{report / page} has {ours[:SHOWN]!r} where the bundles give {theirs[:SHOWN]!r}"
     return None
 
 
 def _written(page: str) -> list[str]:
-    """Lines of a page without its drawings."""
-    return [line.strip() for line in re.sub(r"<svg.*?</svg>", "", page, flags=re.DOTALL).splitlines()]
+    """Lines of a page without the sizes of its figures."""
+    return [line.strip() for line in SIZE.sub("", page).splitlines()]

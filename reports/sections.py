@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from reports import words
+from reports import escaping, words
 from reports.convergence.view import Trained
 from reports.dataset import Dataset
 from reports.scaling.view import Scaled
@@ -15,14 +15,27 @@ from reports.staleness.view import Balanced
 from reports.tables import markdown
 from reports.transmission.view import Traffic
 from reports.view import View
+from suites.records.limits import BundleError
 
 SUITES: tuple[type[View], ...] = (Trained, Balanced, Traffic, Scaled)
 
 
 def views(data: Dataset) -> Iterator[View]:
-    """Each workload of each suite."""
-    for suite in SUITES:
-        yield from suite.all(data)
+    """Each workload of each suite.
+
+    Raises
+    ------
+    BundleError
+        when two would be written under one name.
+    """
+    taken = set()
+    for view in (view for suite in SUITES for view in suite.all(data)):
+        if view.slug in taken:
+            raise BundleError(
+                f"{view.bundles[0].path}: two sections of the report would be called {view.slug}: report them apart"
+            )
+        taken.add(view.slug)
+        yield view
 
 
 def tables(data: Dataset) -> dict[str, pd.DataFrame]:
@@ -39,6 +52,6 @@ def write(tables: Mapping[str, pd.DataFrame], folder: Path) -> None:
     """Write each table three times: as CSV, Markdown and LaTeX."""
     folder.mkdir(exist_ok=True)
     for name, frame in tables.items():
-        frame.to_csv(folder / f"{name}.csv", index=False)
+        escaping.csv(frame, folder / f"{name}.csv")
         (folder / f"{name}.md").write_text(markdown(frame), encoding="utf-8")
         (folder / f"{name}.tex").write_text(words.render("table.tex.j2", table=frame), encoding="utf-8")

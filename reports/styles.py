@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,11 +18,14 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from reports.dataset import Dataset
 from reports.tables import how_many
 from reports.view import View
 
 T = TypeVar("T")
+SAFE = {"text.parse_math": False}
+"""Names are text, whatever they hold: a dollar begins no formula."""
+TALLEST_IN = 100.0
+"""What a bitmap of it has room for."""
 SHEET = Path(__file__).parent / "style.mplstyle"
 """What both styles have in common."""
 
@@ -49,18 +53,44 @@ class Style:
         heights_in
             on a page and in a paper.
         """
-        size = (self.width_in, self.pick(*heights_in))
+        size = (self.width_in, min(self.pick(*heights_in), TALLEST_IN))
         figure, axes = plt.subplots(rows, columns, figsize=size, layout="constrained", squeeze=False, **more)
         return figure, list(axes.flat)
+
+    def panels(
+        self, count: int, heights_in: tuple[float, float], columns: tuple[int, int] = (2, 2), **more: Any
+    ) -> tuple[Figure, list[Axes]]:
+        """A new figure with so many axes.
+
+        Parameters
+        ----------
+        heights_in
+            of a row of axes, on a page and in a paper.
+        columns
+            axes in a row at most, likewise.
+        """
+        across = min(self.pick(*columns), count)
+        rows = -(-count // across)
+        figure, axes = self.axes((heights_in[0] * rows, heights_in[1] * rows), across, rows, **more)
+        for axis in axes[count:]:
+            axis.remove()
+        return figure, axes[:count]
 
     @contextmanager
     def applied(self) -> Iterator[None]:
         """In which figures are drawn and written; text stays text in SVG, and all are drawn before the first is written."""
-        with plt.style.context(SHEET), plt.rc_context({**self.settings, "svg.fonttype": "none", "figure.max_open_warning": 0}):
+        with (
+            plt.style.context(SHEET),
+            plt.rc_context({**self.settings, **SAFE, "svg.fonttype": "none", "figure.max_open_warning": 0}),
+            warnings.catch_warnings(),
+        ):
+            # A name may have characters that the font lacks: SVG keeps them as text, a bitmap shows boxes.
+            warnings.filterwarnings("ignore", "Glyph .* missing from font")
             yield
 
 
-PAGE = Style("page", 9.2, 4, {})
+PAGE = Style("page", 7.0, 3, {})
+"""Narrow, so that text stays legible where it is shown on a phone."""
 PAPER = Style(
     "paper",
     3.35,
@@ -81,28 +111,51 @@ PAPER = Style(
 )
 
 
+_PICTURE = {
+    "font.size": 11.5,
+    "legend.fontsize": 10,
+    "legend.columnspacing": 1.0,
+    "xtick.labelsize": 10.5,
+    "savefig.bbox": "standard",
+    "savefig.dpi": 200,
+}
+_ON_DARK = ("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color")
+LIGHT = Style("light", 6.0, 2, _PICTURE)
+"""Of a picture that is read at any width from 360 px: its text stays legible."""
+DARK = Style(
+    "dark",
+    6.0,
+    2,
+    _PICTURE
+    | dict.fromkeys(_ON_DARK, "#e6edf3")
+    | dict.fromkeys(("figure.facecolor", "axes.facecolor", "savefig.facecolor"), "#0d1117")
+    | {"grid.color": "#30363d"},
+)
+
+
 class Drawing(NamedTuple):
     """A figure that was drawn."""
 
     figure: Figure
     marks: pd.DataFrame
-    """Exactly what is in it, a row a mark; of a figure that is on pages alone nothing is kept."""
+    """Exactly what is in it, a row a mark."""
     n: str
     """Of how many runs or blocks its marks are: `5`, or `4 to 5`."""
 
 
 class Plot(NamedTuple):
-    """A figure of the registry: what it is of, how it is drawn, and in which styles it is there."""
+    """A figure of the registry: one for all workloads of a suite, with a panel for each."""
 
-    draw: Callable[[Any, Style], Drawing | None]
-    """From what it is of; None where there is nothing to draw."""
-    of: type[View] | type[Dataset]
-    page: str | None = None
-    """How its name ends on a page, after the view's; None: it is not there."""
-    paper: str | None = None
-    """Likewise in a paper."""
+    name: str
+    """After the suite's, of its files; captions are the macro `figure_NAME` of the suite's template."""
+    of: type[View]
+    draw: Callable[[Sequence[Any], Style], Drawing | None]
+    """From the views that have something for it; None where there is nothing to draw."""
     table: str | None = None
-    """The view's table beside it in a paper, where that is not what is drawn."""
+    """The views' table beside it in a paper."""
+    found: Callable[[Sequence[Any]], list[str]] | None = None
+    """What came of these views, in sentences for those who do not see the figure. None: the template's macro `found_NAME`, or
+    the views' headlines."""
 
 
 def drawing(figure: Figure, marks: Iterable[Mapping[str, Any]] | pd.DataFrame = (), n: str | None = None) -> Drawing:

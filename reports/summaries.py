@@ -17,6 +17,7 @@ from reports import pairs
 from reports.table import Row
 from suites.convergence import analysis as convergence
 from suites.records.bundle import Bundle, Certificate
+from suites.records.limits import blamed
 from suites.scaling import analysis as scaling
 from suites.scaling import ratios
 from suites.staleness import analysis as staleness
@@ -37,9 +38,14 @@ class Summary(NamedTuple):
     """Those from which nothing is to be had, and why."""
 
 
+def _understood(b: Bundle) -> convergence.Run:
+    with blamed(b.path):
+        return convergence.understand(b)
+
+
 def of_convergence(bundles: Sequence[Bundle]) -> Summary:
     """Returns over time, and how many times as fast they are reached."""
-    runs = [convergence.understand(b) for b in bundles]
+    runs = [_understood(b) for b in bundles]
     series = {
         "curves-training": thin(convergence.curves(runs, "training")),
         "curves-evaluated": thin(convergence.curves(runs, "evaluated")),
@@ -51,7 +57,7 @@ def of_convergence(bundles: Sequence[Bundle]) -> Summary:
 
 def of_staleness(bundles: Sequence[Bundle]) -> Summary:
     """The same of the balance's forms, with the distributions of lag and age."""
-    runs = [convergence.understand(b) for b in bundles]
+    runs = [_understood(b) for b in bundles]
     rows = convergence.summarise(runs, pairs.of_balance(run.label for run in runs))
     series = {
         "staleness": staleness.distributions(list(bundles)),

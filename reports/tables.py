@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Any
 
 import pandas as pd
 
+from reports import escaping
 from reports.table import Row
 
 
@@ -81,11 +83,16 @@ def spread(column: pd.Series[Any], scale: float = 1.0) -> str:
     return " to ".join(ends) or "-"
 
 
+def pieces(text: str) -> list[str]:
+    """A cell as pieces between which a line may break: a value, its interval, and what comes after."""
+    return [piece for piece in re.split(r" (?=\[)|(?<=\]) ", text) if piece]
+
+
 def pipe_table(heads: Iterable[str], lines: Iterable[Iterable[object]]) -> str:
     """A table of Markdown, without an end of line."""
 
     def row(texts: Iterable[object]) -> str:
-        return "| " + " | ".join(str(text).replace("|", "\\|") for text in texts) + " |"
+        return "| " + " | ".join(map(escaping.markdown, texts)) + " |"
 
     heads = list(heads)
     return "\n".join([row(heads), "|" + " --- |" * len(heads), *map(row, lines)])
@@ -94,15 +101,3 @@ def pipe_table(heads: Iterable[str], lines: Iterable[Iterable[object]]) -> str:
 def markdown(frame: pd.DataFrame) -> str:
     """A frame as a table of Markdown."""
     return pipe_table(frame.columns, frame.itertuples(index=False)) + "\n"
-
-
-_LATEX = str.maketrans(
-    {character: rf"\{character}" for character in "%&_#${}"}
-    | {"≥": r"$\geq$", "<": r"$<$", ">": r"$>$"}
-    | {"~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\\": r"\textbackslash{}"}
-)
-
-
-def escape(value: Any) -> str:
-    """Text as LaTeX would have it."""
-    return str(value).translate(_LATEX)

@@ -6,15 +6,18 @@ import sys
 from collections.abc import Iterable, Sequence
 from itertools import zip_longest
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from reports import answer
-from reports.dataset import Dataset
+from programs.characters import visible
 from reports.regression import outcome
 from reports.regression.outcome import Outcome
+
+if TYPE_CHECKING:
+    from reports.dataset import Dataset
 
 WIDTH = 140
 """Columns of a table, where nobody says how many there are."""
@@ -40,7 +43,7 @@ class Terminal:
 
     def line(self, text: str) -> None:
         """Print a line."""
-        self._console.print(text, markup=False, soft_wrap=True)
+        self._console.print(visible(text), markup=False, soft_wrap=True)
 
     def table(self, table: Table) -> None:
         """Print a table."""
@@ -55,19 +58,27 @@ def table_of(title: str, heads: Iterable[str], lines: Iterable[Iterable[object]]
     styles
         of lines; none given: all alike.
     """
-    table = Table(title=Text(title), title_justify="left")
+    table = Table(title=Text(visible(title)), title_justify="left")
     for head in heads:
         table.add_column(Text(head), overflow="fold")
     for line, style in zip_longest(lines, styles):
-        table.add_row(*(Text(str(cell)) for cell in line), style=style)
+        table.add_row(*(Text(visible(str(cell))) for cell in line), style=style)
     return table
 
 
-def show(data: Dataset, page: Path) -> None:
-    """The answer, and where the page is."""
+def told(data: Dataset) -> list[str]:
+    """The answer, as it fits in."""
+    from reports import answer  # A comparison needs none of what this imports.
+
     terminal = Terminal()
     full, open_ended = ("█", "░") if terminal.draws else ("#", ".")
-    for text in answer.lines(data, min(terminal.columns, ANSWER_WIDTH), full, open_ended):
+    return answer.lines(data, min(terminal.columns, ANSWER_WIDTH), full, open_ended)
+
+
+def show(lines: Iterable[str], page: Path) -> None:
+    """The answer, and where the page is."""
+    terminal = Terminal()
+    for text in lines:
         terminal.line(text)
     terminal.line(f"report: {page}")
 
@@ -76,7 +87,8 @@ def tell(came: Outcome) -> None:
     """What a comparison comes to."""
     terminal = Terminal()
     styles = ["bold red" if line.verdict == "worse" else "" for line in came.lines]
-    terminal.table(table_of(came.headline, outcome.HEADS, map(outcome.cells, came.lines), styles))
+    lines = [outcome.cells(line, came.size) for line in came.lines]
+    terminal.table(table_of(came.headline, outcome.HEADS, lines, styles))
     for text in came.failed:
         terminal.line(f"failed: {text}")
     for name, reason in came.left_out.items():

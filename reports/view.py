@@ -18,6 +18,11 @@ from suites.records.bundle import Bundle
 from suites.statistics.summary import label_of
 
 
+def _slug(text: str) -> str:
+    """As part of the name of a file, of a section and of a label."""
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
+
+
 class View:
     """The rows, series and bundles of one workload, and how a reader should see it.
 
@@ -30,9 +35,11 @@ class View:
     order: ClassVar[Sequence[str]]
     """Of systems."""
     parts: ClassVar[Sequence[str]]
-    """Tables and figures of a page in the order of reading; a table goes before a figure of the same name."""
+    """Tables of a page in the order of reading."""
     sparse: ClassVar[bool] = False
     """Whether columns that say nothing anywhere are left out."""
+    counts_nodes: ClassVar[bool] = False
+    """Whether the suite varies the number of nodes."""
 
     def __init__(self, data: Dataset, key: Key, **scope: Any) -> None:
         self.data, self.key, self.workload = data, key, key.workload
@@ -47,6 +54,11 @@ class View:
         return [cls(data, key) for key in data.groups if key.suite == cls.suite]
 
     @property
+    def runs(self) -> Sequence[Bundle]:
+        """Its runs, with failed ones."""
+        return self.bundles
+
+    @property
     def description(self) -> dict[str, Any]:
         """The complete workload."""
         return dict(self.bundles[-1].manifest.configuration["workload"])
@@ -54,8 +66,17 @@ class View:
     @cached_property
     def apart(self) -> str:
         """What tells this view from others of the same workload: its machine, where there are several, and options."""
-        machines = {key.machine for key in self.data.groups if key[:2] == self.key[:2]}
-        return ", ".join(filter(None, (self.key.machine if len(machines) > 1 else "", self.key.options)))
+        return self._apart(self.key)
+
+    def _apart(self, key: Key) -> str:
+        several = len({other.machine for other in self._alike}) > 1
+        # A bar would end a table's cell.
+        return ", ".join(filter(None, (key.machine if several else "", key.options))).replace("|", "/")
+
+    @cached_property
+    def _alike(self) -> list[Key]:
+        """Those of the same workload."""
+        return [key for key in self.data.groups if key[:2] == self.key[:2]]
 
     @property
     def subject(self) -> str:
@@ -71,8 +92,10 @@ class View:
     @property
     def slug(self) -> str:
         """What the names of its figures and tables begin with."""
-        apart = re.sub(r"[^a-z0-9]+", "-", self.apart.lower()).strip("-")
-        return "-".join(filter(None, (self.stem, apart)))
+        own = _slug(self.apart)
+        # Names may differ in what no name of a file has.
+        number = [key for key in self._alike if _slug(self._apart(key)) == own].index(self.key)
+        return "-".join(filter(None, (_slug(self.stem), own, str(number + 1) if number else "")))
 
     @classmethod
     def in_order(cls, labels: Iterable[str]) -> list[str]:

@@ -12,7 +12,8 @@ from typing import Any
 
 import jinja2
 
-from reports import bounds, pairs, tables
+from programs.characters import visible
+from reports import bounds, escaping, pairs, tables
 from suites.scaling.ratios import SELF
 from suites.statistics.crossings import KINDS
 from suites.statistics.intervals import MINIMUM_FOR_INTERVAL
@@ -36,13 +37,14 @@ TEXT.filters.update(
     ratio=bounds.counted,
     inverse=tables.inverse,
     spread=tables.spread,
+    pieces=tables.pieces,
     pipes=tables.pipe_table,
-    latex=tables.escape,
+    latex=escaping.latex,
+    markdown=escaping.markdown,
 )
 TEXT.globals.update(
     reference=pairs.REFERENCE,
     relaxed=pairs.RELAXED,
-    synchronous=pairs.SYNCHRONOUS,
     same_code=pairs.SAME_CODE,
     peer=pairs.PEER,
     itself=SELF,
@@ -56,9 +58,9 @@ LATEX = TEXT.overlay(variable_start_string="<<", variable_end_string=">>")
 
 
 def render(template: str, **values: Any) -> str:
-    """A whole template, as it stands."""
+    """A whole template, as it stands; what could not be seen in it stands by its number."""
     environment = LATEX if template.endswith(".tex.j2") else TEXT
-    return environment.get_template(template).render(values)
+    return visible(environment.get_template(template).render(values))
 
 
 class Words:

@@ -1,1 +1,1 @@
-"""What is measured, and how: workloads, the runner, bundles, the evaluator and the statistics."""
+"""Benchmark suites: workloads, the runner, bundles, the evaluator and the statistics."""

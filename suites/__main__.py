@@ -1,11 +1,11 @@
-"""`python -m suites list|doctor|run|against|pack|sessions`."""
+"""`python -m suites list|doctor|run|against|gate|pack|submit|validate|sessions`."""
 
 from __future__ import annotations
 
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,9 @@ import msgspec
 
 from programs.cli import DONE, FAILED, ConfigError, OneLineParser
 from programs.cli import run as run_command
-from suites.records import machine, store
+from programs.completion import add_completion
+from programs.registry import Registry
+from suites.records import archive, listing, machine
 from suites.records.bundle import BundleError
 from suites.session import runner
 from suites.session.plan import Plan
@@ -21,28 +23,39 @@ from suites.session.suite import SUITES, Request, Suite, every
 from suites.statistics.gate import Rule
 
 MOST_NODES = 64
+COMMANDS: Registry[Callable[[Any], None]] = Registry("tianji_bench.commands", {"gate": "gate.command:add"}, "command")
+"""Commands of packages above this one, by name: functions that add a parser whose default `run` is the command."""
 
 
 def parser() -> OneLineParser:
     """The command line."""
     top = OneLineParser(prog="tianji-bench", description="Measure distributed reinforcement-learning systems.")
-    commands = top.add_subparsers(dest="command", required=True, metavar="list|doctor|run|against|pack|sessions")
+    add_completion(top)
+    commands = top.add_subparsers(
+        dest="command", required=True, metavar="list|doctor|run|against|gate|pack|submit|validate|sessions"
+    )
     listing = commands.add_parser("list", help="suites, profiles, workloads and systems")
-    listing.add_argument("--json", action="store_true")
+    listing.add_argument("--json", action="store_true", help="print it as JSON, with titles and profiles")
     examine = commands.add_parser("doctor", help="what this machine can and cannot measure")
     examine.add_argument("--brief", action="store_true", help="measure nothing: the noise floor takes a quarter of a minute")
     run = commands.add_parser("run", help="run suites")
-    run.add_argument("suites", nargs="+", metavar="SUITE")
-    run.add_argument("--profile", default="smoke", metavar="NAME")
-    run.add_argument("--systems", metavar="A,B,...")
-    run.add_argument("--workloads", metavar="X,Y,...")
-    run.add_argument("--seeds", type=int, metavar="K", help="blocks, each with a seed of its own")
-    run.add_argument("--first-seed", type=int, default=0, metavar="S", help="of the first block: fresh seeds confirm a finding")
+    run.add_argument("suites", nargs="+", metavar="SUITE", help=f"one or more of {', '.join(SUITES.names())}")
+    profiles = "smoke, standard or paper, of most suites; `list` shows them"
+    run.add_argument("--profile", default="smoke", metavar="NAME", help=f"how much is run: {profiles} (default: %(default)s)")
+    run.add_argument("--systems", metavar="A,B,...", help="these systems alone (default: those of the profile)")
+    run.add_argument("--workloads", metavar="X,Y,...", help="these workloads alone (default: those of the profile)")
+    run.add_argument("--seeds", type=int, metavar="K", help="blocks, each with its own seed (default: as the profile says)")
+    run.add_argument(
+        "--first-seed", type=int, default=0, metavar="S", help="seed of the first block; others count up (default: %(default)s)"
+    )
     run.add_argument("--once", action="store_true", help="no system runs twice: the session then has no noise floor")
-    run.add_argument("--testbed", metavar="NAME", help="local, netns or ray alone; otherwise all that the profile asks for")
-    run.add_argument("--nodes", metavar="N,M,...", help="numbers of nodes, of the suite scaling")
-    run.add_argument("--out", type=Path, required=True, metavar="DIR")
+    run.add_argument("--testbed", metavar="NAME", help="local, netns or ray alone (default: all that the profile asks for)")
+    run.add_argument(
+        "--nodes", metavar="N,M,...", help="numbers of nodes, for the suite scaling (default: those of the profile)"
+    )
+    run.add_argument("--out", type=Path, required=True, metavar="DIR", help="a new folder for the session")
     run.add_argument("--resume", action="store_true", help="go on with the session in --out, block by block")
+    run.add_argument("--dry-run", action="store_true", help="check everything, print the plan, and start nothing")
     against = commands.add_parser(
         "against", help="this revision's parts and another's, in turns, until it is known whether any is worse"
     )
@@ -50,16 +63,46 @@ def parser() -> OneLineParser:
         "--base-python", type=Path, required=True, metavar="FILE", help="interpreter of the other one's environment"
     )
     against.add_argument("--base-tree", type=Path, required=True, metavar="DIR", help="its checkout")
-    against.add_argument("--parts", metavar="A,B,...", help="these alone; otherwise all that both have")
+    against.add_argument("--parts", metavar="A,B,...", help="these alone (default: all that both have)")
     against.add_argument("--micro", action="store_true", help="the micro benchmarks, too")
-    against.add_argument("--size", type=float, default=Rule.size, metavar="S", help="what matters: a share (%(default)s)")
-    against.add_argument("--most", type=int, default=Rule.looks[-1], metavar="N", help="rounds at most (%(default)s)")
-    against.add_argument("--out", type=Path, required=True, metavar="DIR")
+    against.add_argument(
+        "--size",
+        type=float,
+        default=Rule.size,
+        metavar="S",
+        help="the smallest difference that matters, as a share (default: %(default)s)",
+    )
+    against.add_argument("--most", type=int, default=Rule.looks[-1], metavar="N", help="rounds at most (default: %(default)s)")
+    against.add_argument("--out", type=Path, required=True, metavar="DIR", help="a new folder for the comparison")
+    COMMANDS.get("gate")(commands)
     pack = commands.add_parser("pack", help="seal a finished session into one Parquet file")
     pack.add_argument("folder", type=Path, metavar="DIR", help="that `run --out` wrote")
     pack.add_argument("--out", type=Path, required=True, metavar="FILE", help="a new file, which ends in .parquet")
+    submission = commands.add_parser("submit", help="check a finished session, seal it, and say how to hand it in")
+    submission.add_argument("folder", type=Path, metavar="SESSION_DIR", help="that `run --out` wrote")
+    submission.add_argument("--out", type=Path, required=True, metavar="DIR", help="a new folder for the submission")
+    submission.add_argument(
+        "--division",
+        choices=("closed", "open"),
+        default="closed",
+        help="closed: the project's workloads, unchanged; open: anything else (default: %(default)s)",
+    )
+    submission.add_argument("--tuned", action="store_true", help="a system's settings were chosen by hand (default: vanilla)")
+    submission.add_argument(
+        "--purpose", metavar="TEXT", help="what the session is for, one line (default: suite and workloads)"
+    )
+    checking = commands.add_parser("validate", help="check sealed sessions, as CI does with submitted ones")
+    checking.add_argument("files", nargs="+", type=Path, metavar="FILE", help="a sealed session, which ends in .parquet")
+    checking.add_argument(
+        "--earlier", action="store_true", help="sealed by an earlier version: what such a session lacks is a note, and no error"
+    )
+    checking.add_argument(
+        "--heads", action="store_true", help="read the manifests alone: fast, and no proof that a file is whole"
+    )
     sessions = commands.add_parser("sessions", help="what the sealed sessions of a folder are, and are for")
-    sessions.add_argument("folder", type=Path, metavar="DIR")
+    sessions.add_argument("folder", type=Path, metavar="DIR", help="a folder of sealed sessions, such as results/reference")
+    sessions.add_argument("--machines", action="store_true", help="list the machines they were measured on instead")
+    sessions.add_argument("--write", action="store_true", help="bring both tables of the folder's README.md up to date")
     return top
 
 
@@ -84,7 +127,7 @@ def _sizes(text: str | None, suite: Suite) -> tuple[int, ...] | None:
 
 
 def request(options: Any, suite: Suite) -> Request:
-    """What the command line asks of a suite."""
+    """Request to a suite from the command line."""
     _one_of("profile", options.profile, list(suite.profiles))
     if options.testbed is not None:
         _one_of("testbed", options.testbed, suite.testbeds)
@@ -125,8 +168,15 @@ def run(options: Any) -> int:
     for (suite, plan, skipped), out in zip(plans, folders, strict=True):
         for line in skipped:
             print(f"tianji-bench: skipped: {line}", file=sys.stderr)
-        if run_session(suite, plan, out, resume=options.resume and (len(plans) == 1 or out.exists())) != DONE:
+        resume = options.resume and (len(plans) == 1 or out.exists())
+        if options.dry_run:
+            from suites.session.preview import preview
+
+            print("\n".join(preview(suite, runner.find_session(out, plan, resume) or plan, out)))
+        elif run_session(suite, plan, out, resume=resume) != DONE:
             status = FAILED
+    if options.dry_run:
+        print("dry run: nothing was started or written")
     return status
 
 
@@ -205,7 +255,7 @@ def doctor(options: Any) -> int:
 def pack(options: Any) -> int:
     """Seal a session."""
     try:
-        runs = store.seal(options.folder, options.out)
+        runs = archive.seal(options.folder, options.out)
     except BundleError as error:
         raise ConfigError(str(error)) from error
     print(f"{runs} runs in {options.out}, {options.out.stat().st_size / 1e6:.1f} MB")
@@ -213,16 +263,29 @@ def pack(options: Any) -> int:
 
 
 def sessions(options: Any) -> int:
-    """Print a table of sealed sessions, in Markdown."""
+    """Print a table of sealed sessions or of machines, in Markdown, or write both into the folder's README."""
     try:
-        lines = store.described(options.folder)
+        if options.write:
+            print(listing.write(options.folder))
+        else:
+            print(listing.tables(options.folder)["machines" if options.machines else "sessions"], end="")
     except BundleError as error:
         raise ConfigError(str(error)) from error
-    if not lines:
-        raise ConfigError(f"{options.folder}: holds no sealed session; `python -m suites pack` makes them")
-    for cells in (list(lines[0]), ["---"] * len(lines[0]), *(list(line.values()) for line in lines)):
-        print("|", " | ".join(cells), "|")
     return DONE
+
+
+def submit(options: Any) -> int:
+    """Make a submission."""
+    from suites.submission.submit import submit
+
+    return submit(options.folder, options.out, division=options.division, tuned=options.tuned, purpose=options.purpose)
+
+
+def validate(options: Any) -> int:
+    """Validate sealed sessions."""
+    from suites.submission.validate import validate
+
+    return validate(options.files, earlier=options.earlier, heads=options.heads)
 
 
 def against(options: Any) -> int:
@@ -256,8 +319,9 @@ def against(options: Any) -> int:
 
 def main(arguments: Sequence[str]) -> int:
     options = parser().parse_args(arguments)
-    commands = {"list": show_list, "doctor": doctor, "run": run, "against": against, "pack": pack, "sessions": sessions}
-    return commands[options.command](options)
+    commands = {"list": show_list, "doctor": doctor, "run": run, "against": against, "pack": pack}
+    commands |= {"submit": submit, "validate": validate, "sessions": sessions}
+    return commands[options.command](options) if options.command in commands else int(options.run(options))
 
 
 def console() -> int:

@@ -1,4 +1,4 @@
-"""Shared by all tests: whatever a test starts or opens must be gone when it ends."""
+"""Fixtures for all tests: processes, descriptors and files of a test must be gone when it ends."""
 
 from __future__ import annotations
 
@@ -15,6 +15,9 @@ import psutil
 import pytest
 import shared_memory
 import two_ray_nodes
+
+# Ray's workers are polite (niceness 15): beside the other tests, which are not, they would get next to nothing.
+os.environ.update({"RAY_worker_niceness": "0"})
 
 
 def _descriptors() -> set[str]:
@@ -45,6 +48,19 @@ def ray_nodes() -> Iterator[dict[str, Any]]:
 def _of_the_library(process: psutil.Process) -> bool:
     """The one helper that `multiprocessing` starts with the first process that it spawns, and ends with this one."""
     return any("multiprocessing.resource_tracker" in part for part in process.cmdline())
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say which laws of which disciplines were checked and held."""
+    held: dict[str, int] = {}
+    for report in terminalreporter.stats.get("passed", []):
+        for name, value in report.user_properties:
+            if name == "law":
+                held[value] = held.get(value, 0) + 1
+    if held:
+        terminalreporter.section("laws of disciplines that held")
+    for law, runs in sorted(held.items()):
+        terminalreporter.write_line(f"{law} ({runs} runs)")
 
 
 @pytest.fixture(autouse=True, scope="session")

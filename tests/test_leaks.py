@@ -1,4 +1,4 @@
-"""The look at /dev/shm after each test: what is ours is found, what is another program's is not."""
+"""The check of /dev/shm after each test: it finds our files and ignores those of other programs."""
 
 import subprocess
 import sys

@@ -11,16 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tianji.config import TrainConfig
-    from tianji.training import Result, train
+    from tianji.run.training import train
+    from tianji.run.watch import Result
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 __all__ = ["Result", "TrainConfig", "__version__", "train"]
 
-_HOMES = {"Result": "tianji.training", "TrainConfig": "tianji.config", "train": "tianji.training"}
+_HOMES = {"Result": "tianji.run.watch", "TrainConfig": "tianji.config", "train": "tianji.run.training"}
 
 
 def __getattr__(name: str) -> Any:
-    """What is public, from its module when it is first asked for (PEP 562): importing this package alone costs nothing."""
+    """Import a public name when it is first used (PEP 562), so that importing this package alone costs nothing."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = globals()[name] = getattr(importlib.import_module(_HOMES[name]), name)

@@ -1,7 +1,7 @@
-"""What travels between groups and their Root: a model, and what is in it of each group; and how models are averaged.
+"""Model averaging over groups, and the messages between groups and their Root.
 
-Local steps on each group's own data with the models averaged now and then is local SGD (Stich, 2019, arXiv 1805.09767);
-that a learner goes on while the mean is made is this project's reading of TianJi's asynchronous adoption
+Groups train on their own data and average their models now and then, as in local SGD (Stich, 2019, arXiv 1805.09767). A
+learner continues to train while the mean is computed. This is the project's reading of TianJi's asynchronous adoption
 (docs/groups.md).
 """
 
@@ -17,22 +17,22 @@ Vector = NDArray[np.float32]
 
 FIELDS = 3
 WORDS = 2 * FIELDS
-"""float32 words that a stamp takes in a vector: its integers lie there bit by bit."""
+"""Size of a stamp in a vector, in float32 words. Its integers are stored bit by bit."""
 
 
 class Stamp(Struct, frozen=True, array_like=True):
-    """What a model holds of one group."""
+    """Contribution of one group to a model."""
 
     number: int = 0
-    """Which of the group's pushes; 0: none yet."""
+    """Number of the group's push that the model contains; 0: none yet."""
     samples: int = 0
-    """Trained on since the push before: the weight of this push in the mean."""
+    """Samples trained on since the push before, the weight of this push in the mean."""
     steps: int = 0
-    """Environment steps of the group up to then."""
+    """Environment steps of the group up to this push."""
 
 
 def message_size(parameters: int, groups: int) -> int:
-    """Length of the vector that carries a model of so many parameters and a stamp for each group."""
+    """Length of the vector that carries a model of `parameters` parameters and a stamp for each group."""
     return parameters + groups * WORDS
 
 
@@ -40,7 +40,7 @@ def pack(out: Vector, model: Vector, stamps: Sequence[Stamp]) -> None:
     """Write a model and its stamps into a message."""
     out[: len(model)] = model
     table = np.array([[s.number, s.samples, s.steps] for s in stamps], np.int64)
-    # As bytes: a float32 that is merely moved keeps its bits, whatever number they would spell.
+    # Stored as bytes, because a float32 that is only moved keeps its bits.
     out[len(model) :].view(np.uint8)[:] = table.reshape(-1).view(np.uint8)
 
 
@@ -51,10 +51,10 @@ def stamps_of(message: Vector, parameters: int) -> tuple[Stamp, ...]:
 
 
 def mean(models: Sequence[Vector], samples: Sequence[int]) -> Vector:
-    """Mean of models, each weighted by the samples behind it (all alike where there are none).
+    """Mean of models, weighted by the samples behind each (equally if there are none).
 
-    The latest model of each group counts once, however often the group pushes. Sums are of double precision, so the mean
-    of one model, or of equal ones, is that model.
+    The latest model of each group counts once, however often the group pushes. Sums are in double precision, so that the mean
+    of equal models is that model.
     """
     total = sum(samples)
     weights = [n / total for n in samples] if total else [1 / len(models)] * len(models)

@@ -1,4 +1,4 @@
-"""What a training run is told: frozen, typed and checked once, at the edge. Inside the package code trusts these types."""
+"""Settings of a training run: frozen and typed, and checked once when they are made. Inside the package code trusts them."""
 
 from __future__ import annotations
 
@@ -9,37 +9,46 @@ from msgspec import UNSET, Meta, UnsetType
 
 from programs.cli import ConfigError
 from tianji import references
-from tianji.settings import Count, Fraction, NonNegativeFloat, Positive, PositiveFloat, Seconds, Settings
+from tianji.disciplines.discipline import Discipline
+from tianji.disciplines.facts import Facts
+from tianji.disciplines.registry import make
+from tianji.hyperparameters import DQNConfig, Hyperparameters, IMPALAConfig, PPOConfig
+from tianji.settings import Count, Positive, PositiveFloat, Seconds, Settings
+
+__all__ = ["AtariConfig", "DQNConfig", "IMPALAConfig", "NetworkConfig", "PPOConfig", "SimulatorConfig", "TrainConfig"]
 
 
 class NetworkConfig(Settings):
-    """A network, by its kind.
+    """The network that is trained, chosen by its kind.
 
     ======================  =====================================================================  ==================
-    kind                    what it is                                                             hidden, by default
+    kind                    network                                                                default `hidden`
     ======================  =====================================================================  ==================
-    `mlp-separate`          a policy and a value with tanh that share nothing                      (64, 64)
-    `mlp-shared`            a policy and a value as two heads on one trunk with tanh               (64, 64)
-    `mlp-q`                 action values with ReLU, or with GELU where `activation` says so       (256, 256)
-    `nature-shared`         a policy and a value as two heads on the convolutions of Mnih et al.   (512,)
-                            (2015) and `hidden` dense layers, all with ReLU
-    `nature-q`              action values on the same                                              (512,)
-    `factory`               what `factory` makes: see `tianji.algorithms.modules`                  its own affair
+    `mlp-separate`          two perceptrons with tanh, one for the policy and one for the value    (64, 64)
+    `mlp-shared`            policy and value heads on one trunk with tanh                          (64, 64)
+    `mlp-q`                 action values with ReLU or, if `activation` says so, GELU              (256, 256)
+    `nature-shared`         policy and value heads on the convolutions of Mnih et al. (2015),      (512,)
+                            followed by `hidden` dense layers, all with ReLU
+    `nature-q`              action values on the same trunk                                        (512,)
+    `factory`               your own network: see `tianji.algorithms.modules`                      not used
     ======================  =====================================================================  ==================
     """
 
-    # Left out, the kind is `factory` where there is one, else `mlp-separate`; the next two are filled in by the kind. So a
-    # settings object in use always holds values, but that a factory's network knows neither layers nor an activation.
+    # The kind fills in `hidden` and `activation`. So settings in use always hold values, except that a network of a factory
+    # has neither layers nor an activation here.
     kind: Literal["mlp-separate", "mlp-shared", "mlp-q", "nature-shared", "nature-q", "factory"] = cast(Any, UNSET)
+    """Kind of network, from the table above. Default: `factory` if `factory` is set, else `mlp-separate`."""
     hidden: tuple[Positive, ...] = cast(Any, UNSET)
+    """Widths of the hidden layers, in units. Default: the last column of the table above."""
     activation: Literal["tanh", "relu", "gelu"] = cast(Any, UNSET)
-    """GELU, which only `mlp-q` has a choice of, is its tanh approximation (Hendrycks & Gimpel, 2016, arXiv 1606.08415)."""
+    """Activation of the hidden layers. Only `mlp-q` offers a choice, ReLU (default) or GELU. GELU is computed by its tanh
+    approximation (Hendrycks & Gimpel, 2016, arXiv 1606.08415)."""
     factory: str | UnsetType = UNSET
-    """`module:function`, which is called with `EnvDescription.features` and the number of actions and returns the network,
-    a `torch.nn.Module`."""
+    """Your own network, as `module:function`. The function takes `EnvDescription.features` and the number of actions, and
+    returns a `torch.nn.Module`. Default: none."""
     dueling: bool = False
-    """Action values from streams of their own for the state's value and the actions' advantages (Wang et al., 2016, arXiv
-    1511.06581, equation 9); each has a last hidden layer of its own."""
+    """Whether action values have two streams, one for the value of the state and one for the advantages of the actions (Wang
+    et al., 2016, arXiv 1511.06581, equation 9). Each stream has its own last hidden layer. For `mlp-q` and `nature-q`."""
 
     def __post_init__(self) -> None:
         if cast(Any, self.kind) is UNSET:
@@ -59,7 +68,7 @@ class NetworkConfig(Settings):
         if self.dueling and not self.kind.endswith("-q"):
             raise ValueError(f"network {self.kind} has no action values: dueling is for mlp-q and nature-q")
         if self.dueling and not self.hidden:
-            raise ValueError("dueling streams have a hidden layer of their own: give `hidden` at least one")
+            raise ValueError("each dueling stream has its own hidden layer: give `hidden` at least one")
 
     def _check_factory(self) -> None:
         if self.factory is UNSET:
@@ -80,56 +89,58 @@ _NETWORKS = {
     "nature-shared": ((512,), ("relu",)),
     "nature-q": ((512,), ("relu",)),
 }
-"""Of each kind: hidden layers where none are given, and the activations that it can have, its default first."""
+"""Default hidden layers of each kind, and the activations that it can have (the default first)."""
 
 
 class AtariConfig(Settings):
-    """How Atari 2600 games (environments named `ALE/...`) are played; other environments have no use for it.
+    """Wrappers for Atari 2600 games (environments named `ALE/...`). Other environments ignore them.
 
-    The wrappers of Mnih et al. (2015), as OpenAI Baselines fixed them. Sticky actions are off.
+    They are the wrappers of Mnih et al. (2015) as OpenAI Baselines defines them. Sticky actions are off.
     """
 
     screen: Literal[84, 42] = 84
-    """Side of the grey square that a frame is scaled to, in pixels."""
+    """Side in pixels of the grey square to which each frame is scaled."""
     stack: Annotated[int, Meta(ge=1, le=16)] = 4
-    """Frames that a network sees at a time."""
+    """Number of latest frames in one observation."""
     frame_skip: Positive = 4
-    """Frames of the game for which an action is repeated: one step of the environment. The last two are pooled."""
+    """Frames of the game in one step of the environment. The action is repeated, and the last two frames are max-pooled."""
     noop_max: Count = 30
-    """A game begins after 1 to so many no-ops; 0 turns them off."""
+    """Most no-op actions at the start of a game. Their number is drawn between 1 and this; 0 turns them off."""
     episodic_life: bool = True
-    """A lost life ends an episode for the learner, while the game goes on. Evaluation plays whole games."""
+    """Whether losing a life ends the learner's episode. The game goes on, and evaluation plays whole games."""
     fire_reset: bool = True
-    """An episode begins with FIRE, in games that have it: some wait for it."""
+    """Whether episodes start with the action FIRE in games that have it. Some games wait for it."""
     subtract_background: bool = False
-    """An observation is how far each pixel is from its median over random play, threefold: what never moves is black. Small
-    screens, on which little changes, are learnt from several times faster so (docs/performance.md)."""
+    """Whether each pixel shows three times its distance from its median over random play, so that still pixels are black.
+    Small screens on which little changes are learnt several times faster this way (docs/performance.md)."""
     clip_rewards: bool = True
-    """The learner sees the sign of rewards. Returns are reported, and evaluated, unclipped."""
+    """Whether the learner sees only the sign of each reward. Reported returns and evaluation are unclipped."""
 
 
 class SimulatorConfig(Settings):
-    """Makes any environment stand in for a slow simulator: see `tianji.simulators`."""
+    """Added delays and pictures that make any environment stand in for a slow simulator (`tianji.environments.delays`)."""
 
     step_seconds: Seconds = 0.0
-    """Mean time of a step: a wait, which takes no CPU."""
+    """Mean delay added to each step, in seconds. The environment waits and uses no CPU. 0: no delay."""
     reset_seconds: Seconds = 0.0
-    """Mean time that a reset takes, beside the step that ended the episode."""
+    """Mean delay added to each reset, in seconds, on top of the step that ended the episode. 0: no delay."""
     distribution: Literal["constant", "lognormal", "pareto"] = "constant"
-    """Of both times about their means."""
+    """Distribution of both delays around their means."""
     sigma: Annotated[float, Meta(gt=0, le=4)] | None = None
-    """Of the logarithm of a lognormal time."""
+    """Standard deviation of the logarithm of a delay. Needed by `lognormal`, and for it alone."""
     alpha: Annotated[float, Meta(gt=1, le=100)] | None = None
-    """Of a Pareto time, which is longer than x with a probability that falls as x^-alpha."""
+    """Tail exponent of a Pareto delay: the probability of a delay above x falls as x^-alpha. Needed by `pareto`, and for it
+    alone."""
     spread: Annotated[float, Meta(ge=1, le=1000)] = 1.0
-    """The slowest environment's mean times over the fastest's."""
+    """Ratio of the slowest environment's mean delays to the fastest's. 1: all have the same."""
     spread_over: Annotated[int, Meta(ge=2)] = 8
-    """Environments from the fastest to the slowest, evenly; the next is as the first: nodes of so many each are alike."""
+    """Number of environments over which the mean delays go from fastest to slowest in even steps. The pattern then repeats,
+    so that nodes with this many environments each are alike."""
     picture: Annotated[int, Meta(ge=4, le=1024)] | None = None
-    """Side in pixels of the RGB picture that an observation is drawn as; None: it stays what it is."""
+    """Side in pixels of the RGB picture that replaces each observation. None: observations stay as they are."""
     grain: Annotated[int, Meta(ge=0, le=64)] = 0
-    """Noise of a camera's sensor, up to this in each byte of a picture: without any, pictures shrink a hundredfold for whoever
-    compresses them."""
+    """Largest sensor noise added to each byte of a picture. Without noise (0), pictures compress a hundredfold, which no
+    camera's pictures do."""
 
     def __post_init__(self) -> None:
         for name, wanted in (("sigma", "lognormal"), ("alpha", "pareto")):
@@ -142,196 +153,129 @@ class SimulatorConfig(Settings):
 
     @property
     def waits(self) -> bool:
-        """Whether anything takes time."""
+        """Whether there is any delay."""
         return self.step_seconds > 0 or self.reset_seconds > 0
 
 
-class PPOConfig(Settings):
-    """Proximal policy optimisation (Schulman et al., 2017, arXiv 1707.06347) with generalised advantages."""
-
-    rollout_steps: Positive = 128
-    """Steps of each environment in one update round (T)."""
-    minibatch_size: Positive = 256
-    epochs: Positive = 10
-    learning_rate: PositiveFloat = 3e-4
-    learning_rate_schedule: Literal["constant", "linear"] = "constant"
-    """`linear` falls to zero at `horizon_steps` environment steps, summed over actors."""
-    clip: PositiveFloat = 0.2
-    value_clip: PositiveFloat | None = None
-    """Makes the value error max((V - target)^2, (V_old + clip(V - V_old, -value_clip, value_clip) - target)^2), V_old being
-    the value when the chunk was assessed, as in OpenAI Baselines' PPO2: nothing is gained by moving further towards the
-    target than that. None: the error is (V - target)^2."""
-    gamma: Fraction = 0.99
-    gae_lambda: Fraction = 0.95
-    value_coefficient: NonNegativeFloat = 0.5
-    entropy_coefficient: NonNegativeFloat = 0.0
-    max_grad_norm: PositiveFloat = 0.5
-    adam_epsilon: PositiveFloat = 1e-5
-    normalise_advantages: bool = True
-    """Subtract the mean and divide by the (population) standard deviation of each minibatch."""
-
-
-class IMPALAConfig(Settings):
-    """Importance-weighted actor-learners (Espeholt et al., 2018, arXiv 1802.01561): one optimizer step a round."""
-
-    rollout_steps: Positive = 20
-    """Steps of each environment in one update round (T)."""
-    learning_rate: PositiveFloat = 2e-3
-    learning_rate_schedule: Literal["constant", "linear"] = "constant"
-    """`linear` falls to zero at `horizon_steps` environment steps, summed over actors."""
-    gamma: Fraction = 0.99
-    rho_clip: PositiveFloat = 1.0
-    """Bound of the importance weights of temporal differences: which policy's value is learnt (rho-bar)."""
-    c_clip: PositiveFloat = 1.0
-    """Bound of the importance weights by which a difference reaches back: how fast it is learnt (c-bar)."""
-    vtrace_lambda: Fraction = 1.0
-    value_coefficient: NonNegativeFloat = 0.5
-    """Of the mean squared error."""
-    entropy_coefficient: NonNegativeFloat = 0.01
-    max_grad_norm: PositiveFloat = 40.0
-    adam_epsilon: PositiveFloat = 0.01
-    """Large, as the paper's for RMSProp is: where gradients are small, steps are too, and a policy that is good stays so."""
-
-
-class DQNConfig(Settings):
-    """Deep Q-learning (Mnih et al., 2015) with uniform replay, a hard target copy and Huber loss."""
-
-    double: bool = False
-    """The network chooses the action by which its target network values the next observation (van Hasselt et al., 2016)."""
-
-    train_every_steps: Positive = 256
-    """Environment steps, summed over actors, between two rounds of updates."""
-    updates: Positive = 128
-    """Optimizer steps of one round."""
-    batch_size: Positive = 64
-    replay_capacity: Positive = 100_000
-    learning_starts: Count = 1000
-    """No updates before so many environment steps are in the replay."""
-    target_every_steps: Positive = 10
-    """Environment steps between two copies to the target network. A round of updates follows a fragment of steps, so a
-    copy that falls due within a fragment is made before the round, and the target stays put during it."""
-    learning_rate: PositiveFloat = 2.3e-3
-    gamma: Fraction = 0.99
-    epsilon_start: Fraction = 1.0
-    epsilon_end: Fraction = 0.04
-    epsilon_steps: Positive = 8000
-    """Environment steps, summed over actors, over which epsilon falls linearly."""
-    huber_delta: PositiveFloat = 1.0
-    max_grad_norm: PositiveFloat = 10.0
-    adam_epsilon: PositiveFloat = 1e-8
-
-
-NETWORKS_OF = {
-    "ppo": ("mlp-separate", "mlp-shared", "nature-shared", "factory"),
-    "impala": ("mlp-separate", "mlp-shared", "nature-shared", "factory"),
-    "dqn": ("mlp-q", "nature-q", "factory"),
-}
-"""The kinds of network that each algorithm can train."""
-
-
-MOST_LAG_ROUNDS = 16
-"""Rounds of updates that a chunk's policy may be behind the learner's at most, where measured speeds set the bound."""
-LEAST_LAG_ROUNDS = {"impala": 8}
-"""That a measured bound is at least: a round of IMPALA is one optimizer step, and short beside what delivery takes."""
+PLACEMENTS = ("auto", "apart", "buffer", "actor")
+"""Values of `TrainConfig.placement`."""
 
 
 class TrainConfig(Settings):
-    """One training run of TianJi, complete."""
+    """All settings of one training run."""
 
     renamed: ClassVar[dict[str, str]] = {
-        "lag_bound": "is now `lag_rounds`, in rounds of updates instead of optimizer steps",
+        "balance": "is now `discipline.name`: relaxed (it was two-sided), one-sided or off",
+        "lag_bound": "is now `discipline.lag_rounds`, in rounds of updates instead of optimizer steps",
+        "lag_rounds": "is now `discipline.lag_rounds`, of the disciplines relaxed and one-sided",
+        "beyond_bound": "is now `discipline.beyond_bound`, of the disciplines relaxed and one-sided",
+        "kernel": "is now `updater`: auto, numpy or torch",
     }
-    """Keys of earlier versions, and what became of each."""
+    """Keys of earlier versions, and what replaced each."""
 
     env: str
-    """An id that is registered with Gymnasium, or `module:name` of an environment of one's own (`tianji.envs.make`)."""
+    """Environment: an id registered with Gymnasium, or your own as `module:name` (see `tianji.environments.vector.make`)."""
     algo: Literal["ppo", "dqn", "impala"] = "ppo"
+    """Learning algorithm. Its settings are in the table of the same name."""
     seed: Count = 0
+    """Seed of all randomness: initial weights, environments, actions and draws from the replay."""
     groups: Positive = 1
-    """Learners with a buffer and actors of their own each; a Root averages their models."""
+    """Number of groups. Each has its own learner, buffer and actors; a Root averages their models."""
     actors: Positive = 2
-    """Of each group."""
+    """Number of actors in each group."""
     envs_per_actor: Positive = 4
+    """Number of environments that each actor steps."""
     buffer: bool = True
-    """False joins the actors to the learner directly: the plain synchronous system that the suite compares with."""
+    """Whether a buffer stands between the actors and the learner. False connects them directly: the plain synchronous system
+    that the suites compare with."""
     batch_chunks: Positive | None = None
-    """Chunks that a buffer gathers before it passes them on. None: a round's on strict PPO, which needs them all; else 1."""
+    """Number of chunks that a buffer gathers before it passes them on. None: the discipline decides."""
     chunk_slots: Positive = 4
-    """Shared-memory slots of each actor: the most chunks it can have in flight. How many of them are in use, the balance
-    decides."""
+    """Shared-memory slots of each actor, one per chunk: the most chunks that it can have in flight. The discipline decides how
+    many of them are in use."""
     send_steps: Positive | None = None
-    """Steps of each environment in one chunk. None: as many as make a round with one chunk of every actor. DQN only."""
-    discipline: Literal["strict", "relaxed"] = "strict"
-    """PPO only. `strict`: a round is trained on by the policy that made it, and nobody samples meanwhile. `relaxed`: actors
-    sample on, within the lag bound, and what is stale is corrected for."""
-    balance: Literal["two-sided", "one-sided", "off"] = "two-sided"
-    """Who waits for whom, off policy and on relaxed PPO. `two-sided`: the learner for samples, and actors for the learner;
-    `one-sided`: actors wait only for memory; `off`: with a replay, the learner waits for nothing either."""
-    lag_rounds: Count | Literal["auto", "none"] = "auto"
-    """How many rounds of updates a chunk's policy may be behind the learner's. `auto`: on relaxed PPO and IMPALA as many as
-    measured speeds ask for, at most 16; 0 on strict PPO; none on DQN and where the balance is off."""
-    beyond_bound: Literal["evict", "correct"] = "evict"
-    """What becomes of a chunk beyond the bound, on relaxed PPO and IMPALA: dropped, or trained on with its importance weights
-    truncated as all others have them; counted either way."""
+    """Steps of each environment in one chunk, for DQN only. None: a round is one chunk from every actor."""
+    discipline: str | dict[str, bool | int | float | str] = cast(Any, UNSET)
+    """Rule for who waits for whom: a name, or a table with `name` and that discipline's options (docs/disciplines.md).
+    Default: `strict` for PPO, else `relaxed`."""
     root: bool = False
-    """Puts a Root between a learner and its actors even where there is one group only."""
+    """Whether a Root stands between a learner and its actors even with one group."""
     fusion_rounds: Positive = 1
     """Rounds of updates between two pushes of a group's model to the Root."""
+    placement: str = "auto"
+    """Which roles share a process. `apart`: none do. `buffer`: a group's buffer shares its learner's process. `actor`: the
+    first actor shares it too, which pays if sampling pauses while the learner trains. `auto`: the fastest of these."""
     channel: Literal["shm", "ipc"] = "shm"
-    """How chunks and weights move on one host: in shared memory, or inside ZeroMQ messages."""
+    """How chunks and weights move on one host: through shared memory (`shm`) or inside ZeroMQ messages (`ipc`)."""
     network: NetworkConfig = NetworkConfig()
+    """Network that is trained."""
     ppo: PPOConfig = PPOConfig()
+    """Settings of PPO, used if `algo` is `ppo`."""
     dqn: DQNConfig = DQNConfig()
+    """Settings of DQN, used if `algo` is `dqn`."""
     impala: IMPALAConfig = IMPALAConfig()
+    """Settings of IMPALA, used if `algo` is `impala`."""
     atari: AtariConfig = AtariConfig()
+    """Wrappers of Atari games."""
     simulator: SimulatorConfig | None = None
-    """None: the environment as it is."""
+    """Delays and pictures added to the environment. None: it is used as it is."""
     device: Literal["cpu", "cuda"] = "cpu"
-    kernel: Literal["auto", "numpy", "torch"] = "auto"
-    """Who computes updates: hand-derived NumPy gradients (fastest on a CPU) or torch autograd (any device)."""
+    """Device on which the learner computes updates."""
+    updater: Literal["auto", "numpy", "torch"] = "auto"
+    """Code that computes updates: hand-derived NumPy gradients (fastest on a CPU) or torch autograd (any device and network).
+    `auto`: NumPy for multilayer perceptrons on a CPU, else torch."""
     learner_threads: Positive | None = None
-    """Of torch, where it computes updates. None: the cores that actors leave free, shared by the learners, at least one.
-    Perceptrons on a CPU, and every other role, have one: more make small matrices slower."""
+    """Threads that torch uses for updates. None: the learners share the cores that actors leave free, at least one each.
+    Perceptrons on a CPU and all other roles use one thread, because more make small matrices slower."""
     horizon_steps: Positive = 1_000_000
-    """What schedules count towards, in environment steps summed over actors."""
+    """End of learning-rate schedules, in environment steps summed over actors."""
     stop_steps: Positive = 1_000_000
-    """Environment steps, summed over actors. Strict groups have equal shares; others share what is left, and may end a few
-    rounds beyond it."""
+    """Budget of the run, in environment steps summed over actors. Strict groups get equal shares. Other groups share what is
+    left, and may exceed the budget by a few rounds."""
     stop_seconds: PositiveFloat | None = None
+    """Budget of the run, in seconds of wall-clock time. None: no limit."""
     stop_return: float | None = None
-    """Stop when the mean return of the last 100 finished episodes reaches this."""
+    """Target: the run stops when the mean return of the last 100 finished episodes reaches this. None: no target."""
     snapshot_every_steps: Positive = 10_000
+    """Environment steps, summed over actors, between two snapshots of the policy."""
     checkpoint_seconds: PositiveFloat | None = 10.0
-    """Seconds between two times that a learner stores its state: at least so many, and as many that storing takes no more
-    than a hundredth of the time. None: never."""
+    """Minimum seconds between a learner's checkpoints, stretched so that saving costs at most 1 % of the time. None: none are
+    saved."""
     checkpoint_replay: bool = True
-    """Whether a replay is stored too. If not, a learner that is resumed fills it anew before it trains on."""
+    """Whether checkpoints contain the replay. If not, a resumed learner fills a new replay before it trains on."""
     restarts: Count = 3
-    """How often an actor or a buffer that died is started again, each, and all roles after the death of a learner or the Root;
-    0: the run ends with the first."""
+    """How often each actor or buffer that died is restarted, and how often all roles are after a learner or the Root died.
+    0: the first death ends the run."""
+    not_finite: Literal["end", "drop"] = "end"
+    """Reaction to an observation or reward that is not finite (NaN, or beyond float32). `end`: the run ends with an error that
+    says where. `drop`: the fragment is dropped and counted, and the actor resets its environments; ten in a row end the
+    run."""
+    silence_seconds: PositiveFloat | None = 60.0
+    """Seconds after which a process that does not answer is reported, for instance because an environment hangs. None: no
+    check."""
+    replace_silent: bool = False
+    """Whether an actor or a buffer that does not answer is killed and restarted, like one that died."""
     launcher: Literal["local", "ray"] = "local"
-    """Where role processes live: on this host, or on a Ray cluster that runs."""
+    """Where role processes run: on this host, or on a running Ray cluster."""
     ray_address: str = "auto"
-    """Of the cluster, as `ray.init` takes it."""
-    placement: Literal["PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD"] = "PACK"
-    """How Ray places a run: groups, or the processes of the only one."""
+    """Address of the Ray cluster, as `ray.init` takes it. `auto`: the cluster of this host."""
+    ray_placement: Literal["PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD"] = "PACK"
+    """Ray's placement strategy for the groups or, with one group, for its processes."""
     encrypt: bool = True
-    """Between hosts, with keys made for the run. False: whoever is on the way can read and change what is sent."""
+    """Whether traffic between hosts is encrypted, with keys made for the run. False: anyone on the network can read and change
+    it."""
     world: Literal["real", "lockstep"] = "real"
+    """`real`: processes run in parallel. `lockstep`: all roles take turns in one process, and runs repeat bit for bit."""
 
     def __post_init__(self) -> None:
-        if self.kernel == "numpy" and self.device == "cuda":
-            raise ValueError("kernel 'numpy' runs on the cpu only; use kernel 'torch' with device 'cuda'")
-        if self.network.kind not in NETWORKS_OF[self.algo]:
-            known = " or ".join(repr(kind) for kind in NETWORKS_OF[self.algo])
-            raise ValueError(f"algo {self.algo} trains a network of kind {known}, not {self.network.kind!r}")
-        for name, wanted in (("discipline", "ppo"), ("send_steps", "dqn")):
-            if getattr(self, name) not in (None, "strict") and self.algo != wanted:
-                raise ValueError(f"{name} is for algo {wanted}, not {self.algo}")
-        if self.beyond_bound == "correct" and (self.algo == "dqn" or self.on_policy):
-            raise ValueError("beyond_bound 'correct' is for relaxed ppo and impala: nothing else corrects")
-        if self.algo == "dqn":
-            self._check_chunks_of_dqn()
+        if self.updater == "numpy" and self.device == "cuda":
+            raise ValueError("updater 'numpy' runs on the cpu only; use updater 'torch' with device 'cuda'")
+        self.hyperparameters.check_network(self.algo, self.network.kind)
+        self.hyperparameters.check_chunks(self.algo, self.actors, self.envs_per_actor, self.send_steps)
+        self._check_discipline()
+        if self.placement not in PLACEMENTS:
+            was = "how Ray places processes is now `ray_placement`; " if self.placement.isupper() else ""
+            raise ValueError(f"placement {self.placement!r}: {was}here it is {' or '.join(PLACEMENTS)}")
         if self.launcher == "ray" and self.world == "lockstep":
             raise ValueError("world 'lockstep' is one process; launcher 'ray' is for world 'real'")
         if self.round_steps * self.groups > self.stop_steps:
@@ -340,63 +284,57 @@ class TrainConfig(Settings):
                 "raise it"
             )
 
-    def _check_chunks_of_dqn(self) -> None:
-        together = self.actors * self.envs_per_actor
-        every, capacity = self.dqn.train_every_steps, self.dqn.replay_capacity
-        if capacity < 2 * self.fragment_steps * together:
-            raise ValueError(
-                f"dqn.replay_capacity {capacity} holds less than two chunks of each of {together} environments; raise it to "
-                f"{2 * self.fragment_steps * together} or more"
-            )
-        if every % together:
-            raise ValueError(f"dqn.train_every_steps {every} must be a multiple of the {together} environments of a group")
-        if every % (self.fragment_steps * self.envs_per_actor):
-            raise ValueError(
-                f"dqn.train_every_steps {every} must be a multiple of a chunk's {self.fragment_steps * self.envs_per_actor} "
-                "steps (send_steps x envs_per_actor)"
-            )
-
-    def check_chunks_under_way(self) -> None:
-        """Refuse what can wait for ever: a round or a batch that the slots of all actors need not be able to hold.
-
-        See docs/balance.md. Not part of making a configuration: what was stored can be read.
-
-        Raises
-        ------
-        ConfigError
-            and says what would be enough.
-        """
-        slots, held, gathered = self.actors * self.chunk_slots, self.round_chunks, self.gathered_chunks
-        if self.on_policy:
-            if gathered not in (1, self.actors):
-                raise ConfigError(
-                    f"batch_chunks {gathered}: strict ppo passes chunks on one by one, or a round of all {self.actors} "
-                    "actors at once; leave it out"
-                )
-            return
-        if self.algo != "dqn" and slots == held and held % gathered == 0:
-            # Everything moves in whole batches, and every slot is in the round.
-            return
-        if self.algo == "dqn" and self.balance != "two-sided":
-            # Chunks go into a replay as they come, and credit is not withheld: slots hold no round.
-            held = 1
-        least = held + gathered - 1
-        if slots < least:
-            raise ConfigError(
-                f"chunk_slots {self.chunk_slots}: {self.actors} actors have {slots} slots, and {least} chunks are under way "
-                f"in a round; raise it to {-(-least // self.actors)} or more"
-            )
+    def _check_discipline(self) -> None:
+        chosen = self.discipline
+        if cast(Any, chosen) is UNSET:
+            chosen = {"name": self.hyperparameters.discipline}
+        elif isinstance(chosen, str):
+            chosen = {"name": chosen}
+        elif not isinstance(chosen.get("name"), str):
+            raise ValueError("discipline needs a name, for instance discipline.name=relaxed")
+        msgspec.structs.force_setattr(self, "discipline", chosen)
+        try:
+            self.rule  # noqa: B018 (whether it can be made)
+        except ConfigError as error:
+            raise ValueError(str(error)) from None
 
     @property
-    def gathered_chunks(self) -> int:
-        """Chunks in a message to the learner: of a buffer `batch_chunks`, by default a round on strict PPO, else one."""
-        if not self.buffer:
-            return 1
-        return self.batch_chunks or (self.actors if self.on_policy else 1)
+    def rule(self) -> Discipline:
+        """The discipline of one group."""
+        assert isinstance(self.discipline, dict)
+        own = self.hyperparameters
+        facts = Facts(
+            producers=self.actors,
+            slots=self.chunk_slots,
+            round_chunks=self.round_chunks,
+            chunk_samples=self.chunk_samples,
+            reuse=self.reuse,
+            replays=own.replays,
+            corrects=own.corrects,
+            one_step=own.one_step,
+            gathered=self.batch_chunks if self.buffer else 1,
+            free_samples=own.free_samples,
+            least_bound=own.least_bound,
+        )
+        return make(self.discipline, facts)
+
+    @property
+    def with_learner(self) -> tuple[str, ...]:
+        """Names of the roles that live in the process of their group's learner, as `{kind}{index}`."""
+        # torch may use several threads in a learner's process, and its sums then round otherwise than an actor's.
+        alternate = self.rule.alternates and self.network.kind in ("mlp-separate", "mlp-shared")
+        chosen = self.placement if self.placement != "auto" else "actor" if alternate else "buffer"
+        return {"apart": (), "buffer": ("buffer0",), "actor": ("buffer0", "actor0")}[chosen]
+
+    @property
+    def hyperparameters(self) -> Hyperparameters:
+        """Settings of the algorithm that `algo` names."""
+        found: Hyperparameters = getattr(self, self.algo)
+        return found
 
     @property
     def environments(self) -> int:
-        """Environments over all actors."""
+        """Number of environments, over all groups and actors."""
         return self.groups * self.actors * self.envs_per_actor
 
     @property
@@ -406,10 +344,8 @@ class TrainConfig(Settings):
 
     @property
     def round_chunks(self) -> int:
-        """Chunks of one update round of a group: one of each actor, or as many as it takes."""
-        if self.algo == "dqn":
-            return self.dqn.train_every_steps // self.chunk_samples
-        return self.actors
+        """Chunks in one update round of a group: one from each actor or, for DQN, `train_every_steps` worth."""
+        return self.hyperparameters.round_chunks(self.actors, self.chunk_samples)
 
     @property
     def round_steps(self) -> int:
@@ -419,43 +355,14 @@ class TrainConfig(Settings):
     @property
     def fragment_steps(self) -> int:
         """Steps of each environment in one chunk (T)."""
-        if self.algo == "dqn":
-            return self.send_steps or max(1, self.dqn.train_every_steps // (self.actors * self.envs_per_actor))
-        return self.ppo.rollout_steps if self.algo == "ppo" else self.impala.rollout_steps
-
-    @property
-    def on_policy(self) -> bool:
-        """Whether a fragment may only be trained on by the version that produced it."""
-        return self.algo == "ppo" and self.discipline == "strict"
+        return self.hyperparameters.fragment_steps(self.actors * self.envs_per_actor, self.send_steps)
 
     @property
     def round_updates(self) -> int:
         """Optimizer steps of one round."""
-        if self.algo == "dqn":
-            return self.dqn.updates
-        if self.algo == "ppo":
-            return self.ppo.epochs * -(-self.round_steps // self.ppo.minibatch_size)
-        return 1
+        return self.hyperparameters.round_updates(self.round_steps)
 
     @property
     def reuse(self) -> float:
-        """Rows that a round trains on for each of its environment steps: the target of consumption over production."""
-        if self.algo == "dqn":
-            return self.dqn.updates * self.dqn.batch_size / self.round_steps
-        return float(self.ppo.epochs) if self.algo == "ppo" else 1.0
-
-    @property
-    def most_lag_rounds(self) -> int | None:
-        """The most that `lag_rounds` allows; None where there is no bound."""
-        if isinstance(self.lag_rounds, int):
-            return self.lag_rounds
-        if self.on_policy:
-            return 0
-        if self.lag_rounds == "none" or self.balance == "off" or self.algo == "dqn":
-            return None
-        return MOST_LAG_ROUNDS
-
-    @property
-    def lag_is_measured(self) -> bool:
-        """Whether the bound in force follows from measured speeds, up to `most_lag_rounds`."""
-        return self.lag_rounds == "auto" and not self.on_policy and self.most_lag_rounds is not None
+        """Samples per insert that a round aims at: rows trained on per environment step."""
+        return self.hyperparameters.reuse(self.round_steps)

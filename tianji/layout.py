@@ -1,8 +1,8 @@
-"""How a chunk of experience lies in memory: named fields in one contiguous buffer.
+"""Memory layout of a chunk of experience: named fields in one contiguous buffer.
 
-Producer and consumer agree on a layout at start-up and name it by its id, so that a chunk needs no parsing: it is
-copied at most once and read through `np.frombuffer` views. The last field may be *ragged*: it has room for the worst
-case, and only the rows in use count as bytes of the chunk (untouched pages of a slot are never allocated).
+Producer and consumer agree on a layout at start-up and refer to it by its id. So a chunk needs no parsing: it is copied at
+most once and read through `np.frombuffer` views. The last field may be *ragged*: it has room for the worst case, but only the
+rows in use count as bytes of the chunk. Untouched pages of a slot are never allocated.
 """
 
 from __future__ import annotations
@@ -16,13 +16,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+Views = Mapping[str, NDArray[Any]]
+"""A chunk's fields by name; see `rollout_layout`."""
+
 ALIGNMENT = 64
-"""Bytes; fields start on a cache line, so that no two share one and vector loads are aligned."""
+"""Alignment of fields in bytes. Each starts on its own cache line, so that vector loads are aligned."""
 
 
 @dataclass(frozen=True)
 class Field:
-    """One array of a chunk: its name, element type and shape (rows first)."""
+    """One array of a chunk, with its name, element type and shape (rows first)."""
 
     name: str
     dtype: str
@@ -44,12 +47,12 @@ class ChunkLayout:
     Parameters
     ----------
     fields
-        in the order in which they lie; the last one is ragged (see the module's text).
+        in memory order. The last one is ragged (see the module).
 
     Raises
     ------
     ValueError
-        when there is no field, or two of one name.
+        if there is no field, or two have the same name.
     """
 
     def __init__(self, fields: Sequence[Field]) -> None:
@@ -63,11 +66,11 @@ class ChunkLayout:
             self.offsets[field.name] = offset
             offset += -(-field.size_bytes // ALIGNMENT) * ALIGNMENT
         self.capacity_bytes = offset
-        """Room that a slot needs."""
+        """Bytes that a slot needs."""
         description = ";".join(f"{f.name}:{np.dtype(f.dtype).str}:{f.shape}" for f in self.fields)
         digest = hashlib.blake2b(description.encode(), digest_size=8).digest()
         self.id = int.from_bytes(digest, "little") >> 1
-        """Digest of the fields, below 2^63. Both ends compute it; peers with different ones refuse each other."""
+        """Digest of the fields, below 2^63. Both ends compute it, and refuse each other if the two differ."""
 
     def size_bytes(self, ragged_rows: int) -> int:
         """Bytes of a chunk that uses this many rows of the last field."""
@@ -77,7 +80,7 @@ class ChunkLayout:
         return self.offsets[last.name] + ragged_rows * last.row_bytes
 
     def views(self, buffer: Any) -> dict[str, NDArray[Any]]:
-        """Arrays over a buffer of `capacity_bytes`, without a copy; writable when the buffer is."""
+        """Arrays over a buffer of `capacity_bytes`, without a copy. They are writable if the buffer is."""
         return {
             f.name: np.frombuffer(buffer, dtype=f.dtype, count=math.prod(f.shape), offset=self.offsets[f.name]).reshape(f.shape)
             for f in self.fields
@@ -85,7 +88,7 @@ class ChunkLayout:
 
 
 def opaque_layout(size_bytes: int) -> ChunkLayout:
-    """Layout of up to this many bytes without further structure: a row is a byte."""
+    """Layout of up to `size_bytes` bytes without further structure; a row is a byte."""
     return ChunkLayout([Field("payload", "|u1", (size_bytes,))])
 
 
@@ -101,25 +104,24 @@ def rollout_layout(
 ) -> ChunkLayout:
     """Layout of T x B transitions of one producer.
 
-    Field `observation` has T + 1 rows: row t + 1 is the next observation of step t unless the episode ended there, so
-    next observations are not sent twice. Where an episode was cut short (truncated) its last observation, which a
-    learner bootstraps from, stands in `final_observation`, in order of (step, environment).
+    Field `observation` has T + 1 rows, so that next observations are not sent twice: row t + 1 is the next observation of
+    step t unless the episode ended there. The last observation of a truncated episode, from which a learner bootstraps, is in
+    `final_observation`, in order of (step, environment).
 
-    Where a policy sees a stack of S frames, a chunk holds frames all the same, each once: S - 1 rows of history come
-    before the T + 1, and field `age` says how many of them belong to the episode of the first observation (the rest mean
-    nothing). `stacked` rebuilds what the policy saw.
+    With stacks of S frames, a chunk still holds each frame once. S - 1 rows of history precede the T + 1 rows. Field `age`
+    says how many of them belong to the episode of the first observation; the others are meaningless. `stacked` rebuilds the
+    stacks.
 
     Parameters
     ----------
     steps, environments
         T and B.
     observation_shape, observation_dtype
-        of one observation, as the environment gives it: uint8 stays uint8.
+        shape and type of one observation of the environment; uint8 stays uint8.
     behaviour
-        whether the log-probability of each action under the behaviour policy is kept (PPO and IMPALA).
+        whether the log-probability of each action under the behaviour policy is stored (PPO and IMPALA).
     assessed
-        whether the producer computes advantages itself, and gives the values under which it did: the sum of the two is a
-        value target.
+        whether the producer computes advantages itself and stores them with the values it used. Their sum is the value target.
     stack
         S.
     """
@@ -141,21 +143,30 @@ def rollout_layout(
     return ChunkLayout(fields)
 
 
+def shortened(chunk: Views, steps: int) -> Views:
+    """Views of the first `steps` of T steps, for a chunk that its producer ended early. Nothing is copied."""
+    missing = len(chunk["action"]) - steps
+    if not missing:
+        return chunk
+    whole = ("age", "final_observation")
+    return {name: array if name in whole else array[: len(array) - missing] for name, array in chunk.items()}
+
+
 def ages(ended: NDArray[np.bool_], first: NDArray[Any], stack: int) -> NDArray[np.int64]:
-    """How many rows before each of T + 1 observations belong to its episode, up to S - 1, [T + 1, B].
+    """Number of rows before each of T + 1 observations that belong to its episode, up to S - 1, [T + 1, B].
 
     Parameters
     ----------
     ended : [T, B]
         whether the step from one observation to the next ended an episode.
     first : [B]
-        the first observation's.
+        age of the first observation.
     stack
         S.
     """
     row = np.arange(len(ended) + 1)[:, None]
     begun = np.empty((len(ended) + 1, ended.shape[1]), np.int64)
-    """The row at which the latest episode began, which may lie before the chunk."""
+    """Row at which the current episode began. It may be before the chunk."""
     begun[0] = -first.astype(np.int64)
     begun[1:] = np.where(ended, row[1:], -stack)
     np.maximum.accumulate(begun, axis=0, out=begun)
@@ -163,11 +174,10 @@ def ages(ended: NDArray[np.bool_], first: NDArray[Any], stack: int) -> NDArray[n
     return age
 
 
-def stacked(chunk: Mapping[str, NDArray[Any]], stack: int) -> tuple[NDArray[Any], NDArray[Any]]:
-    """What a policy that sees S frames at a time saw in a chunk, and the last observations of its truncated episodes.
+def stacked(chunk: Views, stack: int) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Stacks of S frames of a chunk, as the policy saw them, and those of the last observations of truncated episodes.
 
-    A stack holds the oldest frame first. At an episode's start there are fewer than S: its first frame stands for those
-    before it.
+    A stack has the oldest frame first. If an episode has fewer than S frames, its first frame is repeated.
 
     Returns
     -------
@@ -181,6 +191,6 @@ def stacked(chunk: Mapping[str, NDArray[Any]], stack: int) -> tuple[NDArray[Any]
     back = np.minimum(np.arange(stack - 1, -1, -1), age[:, :, None])
     row = np.arange(len(age))[:, None, None] + (stack - 1)
     stacks = frames[row - back, np.arange(age.shape[1])[:, None]]
-    # One step on, a stack has lost its oldest frame and gained the final one.
+    # The next stack drops the oldest frame and adds the final one.
     ends = np.concatenate([stacks[:-1][chunk["truncated"]][:, 1:], finals[:, None]], axis=1)
     return stacks, ends

@@ -1,7 +1,7 @@
-"""What crosses a socket: small typed headers, encoded as MessagePack arrays. Never a pickled object.
+"""Messages on sockets: small typed headers, encoded as MessagePack arrays. Pickle is never used.
 
-Bodies (chunks, weights) are not in here: they lie in shared memory, where a header names the place, or are a frame of
-their own beside the header.
+Bodies (chunks, weights) are not part of them. They lie in shared memory, and the header names the place, or they are a
+separate frame after the header.
 """
 
 from __future__ import annotations
@@ -13,65 +13,68 @@ from msgspec import Meta, Struct
 
 from tianji.settings import Count
 
-PROTOCOL = 4
-"""Grows when the meaning of a message changes; peers of different protocols refuse each other at the first hello."""
+PROTOCOL = 5
+"""Version of the protocol. Peers of different versions refuse each other at the first message."""
 
 
 LIFE = 1 << 32
-"""Chunks that one process of a producer can number."""
+"""Sequence numbers reserved for each process of a producer."""
 
 
 class ProtocolError(Exception):
-    """A peer sent what this protocol does not allow."""
+    """Error: a peer sent a message that the protocol does not allow."""
 
 
 class SlotRef(Struct, frozen=True, array_like=True, gc=False, cache_hash=True):
-    """A place for one chunk: slot number `slot` of the arena that producer number `arena` writes to."""
+    """Place of one chunk: slot number `slot` of the arena to which producer number `arena` writes."""
 
     arena: Count
     slot: Count
 
 
 class ChunkHeader(Struct, frozen=True, array_like=True, gc=False):
-    """Describes one chunk: who made it, with which policy, and where it lies."""
+    """Header of one chunk: its producer, its behaviour policy, and its slot."""
 
     producer: Count
     sequence: Count
-    """0, 1, 2, ... for each producer: a gap is a loss, a repeat a duplicate. One that was started again counts from the next
-    multiple of `LIFE`."""
+    """Number of the chunk: 0, 1, 2, ... for each producer. A gap is a loss, a repetition is a duplicate. A restarted producer
+    counts from the next multiple of `LIFE`."""
     version: Count
-    """Behaviour policy: changes of the weights (optimizer steps, and means adopted) that it had seen."""
+    """Version of the behaviour policy: number of changes of the weights (optimizer steps, and means adopted)."""
     layout: Count
     count: Count
-    """Transitions."""
+    """Number of transitions."""
     ragged_rows: Count
     size_bytes: Count
     slot: SlotRef
     took_ns: Count = 0
-    """From the producer's decision to begin until the slot was full."""
+    """Nanoseconds from the producer's decision to begin until the slot was full."""
+    renewals: tuple[tuple[int, int], ...] = ()
+    """Replacements of the weights within the chunk: the first step under the new weights, and their version."""
 
 
 class Batch(Struct, frozen=True, array_like=True, tag=0):
-    """Downstream: chunks, oldest first. Ownership of their slots goes with it.
+    """Downstream: headers of chunks, oldest first. It hands over their slots.
 
-    Where bodies travel, a second frame holds them back to back; of a body of which segments went before, the rest.
+    If bodies are sent in messages, a second frame holds them one after the other. Of a body whose segments were sent before,
+    it holds the rest.
     """
 
     chunks: list[ChunkHeader]
 
 
 class Credit(Struct, frozen=True, array_like=True, tag=1):
-    """Upstream: slots whose reader is done with them; each may be written again."""
+    """Upstream: slots that were read and may be written again."""
 
     slots: list[SlotRef]
 
 
 Small = Annotated[int, Meta(ge=0, lt=2**31)]
-"""A process or descriptor, as the kernel numbers them."""
+"""Number of a process or a descriptor."""
 
 
 class Shared(Struct, frozen=True, array_like=True):
-    """Memory and a bell that a process of this host offers: descriptors as they are numbered in that process."""
+    """Memory and a bell that a process of this host shares, as numbers of its descriptors."""
 
     pid: Small
     memory_fd: Small
@@ -79,13 +82,13 @@ class Shared(Struct, frozen=True, array_like=True):
 
 
 class Join(Struct, frozen=True, array_like=True, tag=2):
-    """An outlet asks to send. Its first fields keep their places in every protocol, so that a refusal can be told."""
+    """Request of an outlet for a session. Its first fields are the same in every protocol, so that it can be refused."""
 
     protocol: int
     incarnation: int
-    """Drawn anew each time; the answer names it."""
+    """Random number of this request, which the answer repeats."""
     member: int
-    """A producer's number, or -1 - k for relay number k. A member that joins again replaces what it was."""
+    """Number of a producer, or -1 - k for relay number k. A member that joins again replaces its earlier session."""
     layout: int
     slots: int
     slot_bytes: int
@@ -94,24 +97,24 @@ class Join(Struct, frozen=True, array_like=True, tag=2):
 
 
 class Welcome(Struct, frozen=True, array_like=True, tag=3):
-    """The inlet's answer: the session is open."""
+    """Answer of an inlet: the session is open."""
 
     incarnation: int
     held: list[SlotRef]
-    """Slots that this member sent earlier and that are still being read; all its others are its to write."""
+    """Slots that this member sent earlier and that are still being read. It may write all its other slots."""
     shared: Shared | None = None
     """The bell that wakes the inlet."""
 
 
 class Refused(Struct, frozen=True, array_like=True, tag=4):
-    """There will be no session, and why."""
+    """Answer of an inlet: there is no session, with the reason."""
 
     incarnation: int
     reason: str
 
 
 class Introduce(Struct, frozen=True, array_like=True, tag=5):
-    """Downstream: where the slots of this arena lie from now on."""
+    """Downstream: the memory in which the slots of an arena lie from now on."""
 
     arena: Count
     pid: Small
@@ -119,18 +122,18 @@ class Introduce(Struct, frozen=True, array_like=True, tag=5):
 
 
 class Segment(Struct, frozen=True, array_like=True, tag=6):
-    """Downstream: the second frame is a piece of a body whose header will follow."""
+    """Downstream: the second frame is a piece of a body. Its header follows later."""
 
     slot: SlotRef
     offset: Count
 
 
 class Leave(Struct, frozen=True, array_like=True, tag=7):
-    """Whoever sends this closes in good order."""
+    """The sender closes in good order."""
 
 
 class Subscribe(Struct, frozen=True, array_like=True, tag=8):
-    """A reader of weights asks for them. Its first fields keep their places in every protocol."""
+    """Request of a reader of weights. Its first fields are the same in every protocol."""
 
     protocol: int
     incarnation: int
@@ -138,14 +141,14 @@ class Subscribe(Struct, frozen=True, array_like=True, tag=8):
 
 
 class Board(Struct, frozen=True, array_like=True, tag=9):
-    """The publisher's answer on one host: where the board stands, and the bell that is rung for all readers."""
+    """Answer of the publisher on one host: the memory of the board, and the bell that wakes all readers."""
 
     incarnation: int
     shared: Shared
 
 
 class Ready(Struct, frozen=True, array_like=True, tag=17):
-    """Upstream: the reader has room for one vector. At most one is ever under way."""
+    """Upstream: the reader has room for one vector. At most one is in flight."""
 
 
 class Weights(Struct, frozen=True, array_like=True, tag=18):
@@ -161,7 +164,7 @@ class Episode(Struct, frozen=True, array_like=True):
     episode_return: float
     length: int
     actor_steps: int
-    """Environment steps of this actor when it ended."""
+    """Environment steps of this actor when the episode ended."""
 
 
 class Hello(Struct, frozen=True, array_like=True, tag=10):
@@ -173,14 +176,14 @@ class Hello(Struct, frozen=True, array_like=True, tag=10):
 
 
 class Started(Struct, frozen=True, array_like=True, tag=11):
-    """The role's first piece of measured work begins; from actors this is the first environment step."""
+    """The role begins its first measured work, which for actors is the first environment step."""
 
     role: str
     at_ns: int
 
 
 class Episodes(Struct, frozen=True, array_like=True, tag=12):
-    """Episodes of an actor that ended since it last told, and its environment steps so far."""
+    """Episodes of an actor that ended since its last report, and its environment steps so far."""
 
     role: str
     actor_steps: int
@@ -189,8 +192,7 @@ class Episodes(Struct, frozen=True, array_like=True, tag=12):
 
 
 class Snapshot(Struct, frozen=True, array_like=True, tag=13):
-    """The policy as it stood after `steps` environment steps and `version` changes of the weights (optimizer steps, and means
-    adopted)."""
+    """The policy after `steps` environment steps and `version` changes of the weights (optimizer steps, and means adopted)."""
 
     version: int
     steps: int
@@ -200,11 +202,11 @@ class Snapshot(Struct, frozen=True, array_like=True, tag=13):
 
 
 ACTOR_STEPS = "actor_steps"
-"""The counter of an actor that says how many environment steps it and its predecessors made."""
+"""Name of an actor's counter of environment steps, its predecessors' included."""
 
 
 class Progress(Struct, frozen=True, array_like=True, tag=26):
-    """How far a learner or an actor is, now and then: its counters as they stand."""
+    """Progress of a learner or an actor, sent now and then: its current counters."""
 
     role: str
     at_ns: int
@@ -212,13 +214,13 @@ class Progress(Struct, frozen=True, array_like=True, tag=26):
 
 
 class Done(Struct, frozen=True, array_like=True, tag=14):
-    """A learner has reached its budget."""
+    """A learner has used up its budget."""
 
     reason: str
 
 
 class Report(Struct, frozen=True, array_like=True, tag=15):
-    """A role's account of itself, sent once, when it ends."""
+    """Final report of a role, sent once when it ends."""
 
     role: str
     counters: dict[str, float]
@@ -227,18 +229,22 @@ class Report(Struct, frozen=True, array_like=True, tag=15):
     cpu_s: float
     peak_rss_bytes: int
     histograms: dict[str, dict[int, int]] = {}
-    """Distributions of whole numbers, as how many there were of each value."""
+    """Distributions of whole numbers: the count of each value."""
 
 
 class Failed(Struct, frozen=True, array_like=True, tag=16):
-    """The role cannot go on."""
+    """The role failed."""
 
     role: str
     error: str
+    """The error in one line."""
+    lasting: bool = False
+    """Whether it would happen again, so that no role is restarted."""
+    traceback: str = ""
 
 
-class Bound(Struct, frozen=True, array_like=True, tag=24):
-    """The ends of edges that others come to are open: where, by the edge's name. The rest waits for `Wiring`."""
+class PortsOpen(Struct, frozen=True, array_like=True, tag=24):
+    """Addresses at which a process has bound its ends of edges, by the edge's name. It then waits for `Wiring`."""
 
     role: str
     protocol: int
@@ -246,7 +252,7 @@ class Bound(Struct, frozen=True, array_like=True, tag=24):
 
 
 class Saved(Struct, frozen=True, array_like=True, tag=25):
-    """A learner's state as it stood after `steps` environment steps of its group is stored."""
+    """A learner's state after `steps` environment steps of its group was stored."""
 
     role: str
     steps: int
@@ -265,19 +271,31 @@ class Save(Struct, frozen=True, array_like=True, tag=23):
 
 
 class Start(Struct, frozen=True, array_like=True, tag=20):
-    """From the launcher: everybody is here, begin."""
+    """From the launcher: all roles are connected; begin."""
 
 
 class Stop(Struct, frozen=True, array_like=True, tag=21):
-    """From the launcher: finish what you hold, account for it and end."""
+    """From the launcher: finish the current work, report and end."""
 
     reason: str
 
 
-FromRole = Bound | Hello | Started | Episodes | Snapshot | Saved | Progress | Done | Report | Failed
-ToRole = Wiring | Start | Save | Stop
+class Ping(Struct, frozen=True, array_like=True, tag=27):
+    """From the launcher: answer with `Pong`, because no message came for a while."""
+
+
+class Pong(Struct, frozen=True, array_like=True, tag=28):
+    """Answer to `Ping`."""
+
+    role: str
+
+
+FromRole = PortsOpen | Hello | Started | Episodes | Snapshot | Saved | Progress | Done | Report | Failed | Pong
+ToRole = Wiring | Start | Save | Stop | Ping
 OnEdge = Batch | Credit | Join | Welcome | Refused | Introduce | Segment | Leave | Subscribe | Board | Ready | Weights
 
+NO_MESSAGE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, OverflowError)
+"""Exceptions of msgspec for bytes that are not a message."""
 _encoder = msgspec.msgpack.Encoder()
 encode = _encoder.encode
 _edge = msgspec.msgpack.Decoder(OnEdge)
@@ -286,27 +304,27 @@ _to_role = msgspec.msgpack.Decoder(ToRole)
 
 
 def decode_edge(frame: bytes | memoryview) -> OnEdge:
-    """Decode what an edge between roles carries; `ProtocolError` on anything else."""
+    """Decode a message of an edge between roles. `ProtocolError` for anything else."""
     try:
         message: OnEdge = _edge.decode(frame)
-    except msgspec.DecodeError as error:
+    except NO_MESSAGE as error:
         raise ProtocolError(f"not a message of this edge: {error}") from error
     return message
 
 
 def decode_from_role(frame: bytes) -> FromRole:
-    """Decode what a role tells its launcher; `ProtocolError` on anything else."""
+    """Decode a message from a role to its launcher. `ProtocolError` for anything else."""
     try:
         message: FromRole = _from_role.decode(frame)
-    except msgspec.DecodeError as error:
+    except NO_MESSAGE as error:
         raise ProtocolError(f"not a message of a role: {error}") from error
     return message
 
 
 def decode_to_role(frame: bytes) -> ToRole:
-    """Decode what the launcher tells a role; `ProtocolError` on anything else."""
+    """Decode a message from the launcher to a role. `ProtocolError` for anything else."""
     try:
         message: ToRole = _to_role.decode(frame)
-    except msgspec.DecodeError as error:
+    except NO_MESSAGE as error:
         raise ProtocolError(f"not a message of the launcher: {error}") from error
     return message

@@ -1,11 +1,13 @@
-"""A policy, and a policy on disk: safetensors, which cannot run code, with the network's description beside the arrays."""
+"""Policies, in memory and on disk. Files are safetensors, which cannot run code, with a description of the network."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import numpy as np
 from safetensors import SafetensorError, safe_open
 
@@ -13,11 +15,11 @@ from programs.cli import ConfigError
 from tianji.algorithms import networks
 from tianji.algorithms.networks import KINDS, FlatNetwork, Vector
 from tianji.config import NetworkConfig
-from tianji.settings import convert
-from tianji.tensors import save_tensors
+from tianji.settings import Positive, convert
+from tianji.tensors import regular, save_tensors
 
 FACTORY = "factory"
-"""The kind of a network that a user's factory made."""
+"""Kind of a network that a user's factory made."""
 
 
 @dataclass(frozen=True)
@@ -28,12 +30,12 @@ class Policy:
     weights: Vector
 
     def greedy(self, features: np.ndarray) -> np.ndarray:
-        """Best actions [N] for encoded observations [N, ...]: the most probable, or of the highest value."""
+        """Best actions [N] for encoded observations [N, ...]: those with the highest probability or value."""
         return np.asarray(self.network.scores(self.network.views(self.weights), features).argmax(axis=1))
 
 
 def save_policy(path: Path, policy: Policy, **metadata: str) -> None:
-    """Write a policy; `metadata` is kept as text."""
+    """Write a policy to a file. `metadata` is stored as text."""
     network = policy.network
     save_tensors(
         network.named_tensors(policy.weights),
@@ -43,38 +45,44 @@ def save_policy(path: Path, policy: Policy, **metadata: str) -> None:
 
 
 def load_policy(path: Path, factory: str | None = None) -> Policy:
-    """Read a policy.
+    """Read a policy from a file.
 
     Parameters
     ----------
     factory
-        `module:function` that makes its network, where that is of no kind known here. The file says what made it, but what
-        is imported is for its reader alone to say.
+        `module:function` that makes its network, if it is not of a built-in kind. The file names it too, but only the caller
+        decides what is imported.
 
     Raises
     ------
     ConfigError
-        when the file is not a policy of a network that this version knows, or that the factory makes.
+        if the file is not a policy of a built-in network or of the factory's.
     """
     metadata, tensors = _read(path)
+    for name, tensor in tensors.items():
+        if tensor.dtype != np.float32 or not np.isfinite(tensor).all():
+            raise ConfigError(f"{path}: damaged policy: tensor {name} is not of finite float32 numbers")
     kind = metadata.get("network", "")
     if kind not in (*KINDS, FACTORY):
         raise ConfigError(f"{path}: holds network {metadata.get('network')!r}; known: {', '.join((*KINDS, FACTORY))}")
     if kind != FACTORY and factory is not None:
-        raise ConfigError(f"{path}: holds network {kind}, which no factory makes; leave {factory} out")
+        raise ConfigError(f"{path}: holds the built-in network {kind}; leave {factory} out")
     try:
         description = json.loads(metadata["description"])
         seen = description["features"]
-        features = tuple(map(int, seen)) if isinstance(seen, list) else int(seen)
-        actions = int(description["actions"])
+        features: Any = msgspec.convert(tuple(seen) if isinstance(seen, list) else seen, Positive | tuple[Positive, ...])
+        actions = msgspec.convert(description["actions"], Positive)
         if kind != FACTORY:
-            # What files of earlier versions do not say was then what it is by default.
+            # Entries that are missing in files of earlier versions have their defaults.
             said = {key: description[key] for key in ("dueling", "activation") if key in description}
             config = convert({"kind": kind, "hidden": description["hidden"], **said}, NetworkConfig, "network")
             network = networks.build(config, features, actions)
+            if network.size != sum(tensor.size for tensor in tensors.values()):
+                # Checked before memory is allocated.
+                raise ValueError(f"it speaks of {network.size} parameters and holds others")
             return Policy(network, network.flatten(tensors))
         made_by = str(description["factory"])
-    except (AttributeError, KeyError, TypeError, ValueError, ConfigError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError, RecursionError, ConfigError) as error:
         raise ConfigError(f"{path}: damaged policy: {error}") from None
     if factory is None:
         raise ConfigError(
@@ -89,11 +97,11 @@ def load_policy(path: Path, factory: str | None = None) -> Policy:
 
 
 def _read(path: Path) -> tuple[dict[str, str], dict[str, np.ndarray]]:
-    """What is written beside the tensors, and these."""
+    """Metadata and tensors of a file."""
     try:
-        with safe_open(path, framework="numpy") as file:
+        with safe_open(regular(path), framework="numpy") as file:
             return file.metadata() or {}, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
     except FileNotFoundError:
         raise ConfigError(f"{path}: no such file") from None
-    except (SafetensorError, OSError) as error:
+    except (SafetensorError, OSError, TypeError, ValueError) as error:
         raise ConfigError(f"{path}: not a safetensors file: {error}") from None

@@ -1,6 +1,6 @@
-"""What people name as `module:attribute`, for instance an environment of their own: found, and called, or refused in one line.
+"""Imports and calls user code named as `module:attribute`, such as an environment. Errors are one line.
 
-The module is looked for in the current folder first, as `python -m` does: the `tianji` command would not by itself.
+The module is searched in the current folder first, as by `python -m`.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from typing import Any
 from programs.cli import ConfigError
 
 SHOWN = 5
-"""Names that are offered where none is near."""
+"""Number of names that an error lists if none is similar."""
 
 
 def split(reference: str) -> tuple[str, str]:
-    """The module's name and the attribute's.
+    """Split a reference into the names of the module and the attribute.
 
     Raises
     ------
     ValueError
-        when this is not written as `module:attribute`.
+        if it is not written as `module:attribute`.
     """
     module, _, attribute = reference.partition(":")
     if module.endswith(".py"):
@@ -36,32 +36,30 @@ def split(reference: str) -> tuple[str, str]:
 
 
 def module_of(reference: str, where: str) -> tuple[ModuleType, str]:
-    """Import the module, and return it with the attribute's name.
+    """Import the module of a reference, and return it with the attribute's name.
 
     Parameters
     ----------
     where
-        what an error's line begins with.
+        start of an error's line.
 
     Raises
     ------
     ConfigError
-        when there is no such module, or it fails.
+        if there is no such module, or its import fails.
     """
     try:
         name, attribute = split(reference)
     except ValueError as error:
         raise ConfigError(f"{where}: {error}") from None
     if name == "__main__":
-        # The processes that act and learn have a main module of their own.
-        raise ConfigError(
-            f"{where}: a running script is no module that other processes can import; put it into a file of its own"
-        )
+        # The processes of roles have their own main module.
+        raise ConfigError(f"{where}: other processes cannot import a running script; put this into a separate module")
     _search_current_folder()
     try:
         return importlib.import_module(name), attribute
     except ModuleNotFoundError as error:
-        # Another name is missing in the module itself, which is another matter.
+        # Otherwise the module itself imports something that is missing.
         if error.name is not None and f"{name}.".startswith(f"{error.name}."):
             raise ConfigError(f"{where}: there is no module {error.name} here, nor among what is installed") from None
         raise ConfigError(f"{where}: importing {name} raises {told(error)}") from error
@@ -75,17 +73,17 @@ def _search_current_folder() -> None:
 
 
 def attribute_of(module: ModuleType, name: str, where: str, others: Iterable[str] = ()) -> Any:
-    """A module's attribute.
+    """Get a module's attribute.
 
     Parameters
     ----------
     others
-        names that would do as well.
+        other names that are valid, for the hint.
 
     Raises
     ------
     ConfigError
-        when there is none, with the nearest names.
+        if it is missing, with the most similar names.
     """
     try:
         return getattr(module, name)
@@ -102,12 +100,12 @@ def attribute_of(module: ModuleType, name: str, where: str, others: Iterable[str
 
 
 def call(function: Any, where: str, *arguments: Any) -> Any:
-    """What a user's function returns.
+    """Call a user's function and return its result.
 
     Raises
     ------
     ConfigError
-        when it cannot be called, or raises.
+        if it cannot be called, or raises.
     """
     if not callable(function):
         raise ConfigError(f"{where}: is of type {type(function).__name__} and cannot be called; name a class or a function")
@@ -116,7 +114,7 @@ def call(function: Any, where: str, *arguments: Any) -> Any:
 
 
 def attempt(action: Callable[[], Any], doing: str) -> Any:
-    """What a user's code returns; where it raises, a `ConfigError` that names the exception."""
+    """Run a user's code and return its result. An exception becomes a `ConfigError` that names it."""
     try:
         return action()
     except ConfigError:
@@ -126,6 +124,6 @@ def attempt(action: Callable[[], Any], doing: str) -> Any:
 
 
 def told(error: BaseException) -> str:
-    """An exception's type and text, on one line."""
+    """Type and text of an exception on one line."""
     text = " ".join(str(error).split())
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -1,17 +1,21 @@
-"""A run's folder: its configuration, the state that it can be resumed from, its policy and what came of it.
+"""Folder of a run: its configuration, checkpoints, policy and result.
 
     config.json                    the complete configuration
-    state/learner-g0.safetensors   of each group's learner
-    progress.json                  seconds, episodes and the latest returns when that was stored
-    policy.safetensors             the latest policy that was handed out
-    result.json                    when the run has ended
-    events.out.tfevents...         for TensorBoard
+    state/learner-g0.safetensors   checkpoint of each group's learner
+    progress.json                  seconds, episodes and latest returns at the checkpoint
+    policy.safetensors             the latest snapshot of the policy
+    result.json                    the result, once the run has ended
+    events.out.tfevents...         curves for TensorBoard
+    lock                           held by the process that trains in the folder
+    traceback.txt                  traceback of an error that ended the run
 
-Every file but the last is replaced whole: a crash leaves the one before. Nothing in here can run code when it is read.
+Every file but the last two is replaced atomically, so that a crash leaves the earlier one. Reading a folder runs no code. But
+a configuration can name code, `module:Class`, which is imported when the run is resumed.
 """
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 from collections.abc import Iterator
@@ -27,17 +31,18 @@ from programs.cli import ConfigError
 from tianji.algorithms.state import State
 from tianji.config import TrainConfig
 from tianji.settings import convert
-from tianji.tensors import save_tensors
+from tianji.tensors import regular, save_tensors
 
+LARGEST_JSON = 16 << 20
 SCHEMA = 2
-"""Of a learner's state; a file of another one is refused."""
+"""Version of a checkpoint's format. Files of other versions are refused."""
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A file beside `path` to write to, which takes its place when all is written and on the disk.
+    """Context that gives a temporary file, which replaces `path` once it is written and synced to disk.
 
-    A failure leaves `path` as it was, and nothing beside it.
+    A failure leaves `path` as it was and removes the temporary file.
     """
     temporary = path.with_name(f".{path.name}-{os.getpid()}")
     try:
@@ -56,89 +61,118 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def write_json(path: Path, data: Any) -> None:
-    """Replace a file by this data."""
+    """Write data to a JSON file, atomically."""
     with replacing(path) as place:
-        place.write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
+        place.write_text(json.dumps(data, indent=2, allow_nan=False) + "\n", encoding="utf-8")
 
 
 def read_json(path: Path) -> Any:
-    """Data of a file, or a `ConfigError` that names it."""
+    """Read a JSON file. `ConfigError` names the file if that fails."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        with regular(path).open("rb") as file:
+            text = file.read(LARGEST_JSON + 1)
+        if len(text) > LARGEST_JSON:
+            raise ConfigError(f"{path}: damaged: larger than {LARGEST_JSON >> 20} MiB")
+        return msgspec.json.decode(text)
     except FileNotFoundError:
         raise ConfigError(f"{path}: no such file; is this the folder of a run?") from None
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+    except (OSError, ValueError, RecursionError, msgspec.DecodeError) as error:
         raise ConfigError(f"{path}: damaged: {error}") from None
 
 
 def write_state(path: Path, state: State) -> None:
-    """Replace a learner's state: arrays as safetensors, values as JSON in the file's metadata."""
+    """Write a learner's state atomically: arrays as safetensors, values as JSON in the file's metadata."""
     with replacing(path) as place:
         save_tensors(state.arrays, place, {"schema": str(SCHEMA), "values": json.dumps(state.values)})
 
 
 @contextmanager
 def _opened(path: Path) -> Iterator[tuple[Any, dict[str, Any]]]:
-    """A learner's state, whose arrays are read when they are asked for, and its values.
+    """Open a learner's state. Arrays are read on demand, values at once.
 
     Raises
     ------
     ConfigError
-        when there is none, or it is damaged or of another version.
+        if it is missing, damaged or of another version.
     """
     try:
-        with safe_open(path, framework="numpy") as file:
+        with safe_open(regular(path), framework="numpy") as file:
             metadata = file.metadata() or {}
             if metadata.get("schema") != str(SCHEMA):
                 raise ConfigError(f"{path}: state of schema {metadata.get('schema')}; this version reads {SCHEMA}")
             yield file, json.loads(metadata["values"])
     except FileNotFoundError:
         raise ConfigError(f"{path}: no such file; nothing was stored to go on from") from None
-    except (SafetensorError, OSError, KeyError, json.JSONDecodeError) as error:
+    except (SafetensorError, OSError, KeyError, ValueError, RecursionError) as error:
         raise ConfigError(f"{path}: damaged state: {error}") from None
 
 
 def read_state(path: Path) -> State:
-    """A learner's state; raises as `_opened` does."""
+    """Read a learner's state. Raises the errors of `_opened`."""
     with _opened(path) as (file, values):
         return State({name: file.get_tensor(name) for name in file.keys()}, values)  # noqa: SIM118 (not a dict)
 
 
 def read_values(path: Path) -> dict[str, Any]:
-    """Only the values of a learner's state."""
+    """Read only the values of a learner's state."""
     with _opened(path) as (_, values):
         return values
 
 
 def stored_parameters(path: Path) -> int:
-    """Length of the vector of weights in a learner's state."""
+    """Number of parameters in a learner's state."""
     with _opened(path) as (file, _):
         return int(file.get_slice("weights").get_shape()[0])
 
 
 def state_path(folder: Path, group: int) -> Path:
-    """Where a group's learner stores its state."""
+    """Path of the state of a group's learner."""
     return folder / f"learner-g{group}.safetensors"
 
 
 def check_new(path: Path) -> None:
-    """That a run may begin in this folder; `ConfigError` where something else is."""
+    """Check that a run may start in this folder. `ConfigError` if it exists and is not empty."""
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise ConfigError(f"{path}: exists and is not empty; name a new folder")
 
 
+def _translated(data: dict[str, Any]) -> dict[str, Any]:
+    """Translate a configuration of an earlier version to the current keys."""
+    names = {"kernel": "updater"} | ({"placement": "ray_placement"} if str(data.get("placement")).isupper() else {})
+    data = {names.get(name, name): value for name, value in data.items()}
+    return _with_a_discipline(data) if "balance" in data else data
+
+
+def _with_a_discipline(data: dict[str, Any]) -> dict[str, Any]:
+    """Translate a configuration of a version that had separate keys instead of a `discipline` table."""
+    rest = {name: value for name, value in data.items() if name not in (*_OLD, "discipline")}
+    if data.get("algo") == "ppo" and data.get("discipline") == "strict":
+        return rest | {"discipline": "strict"}
+    chosen = {"name": {"two-sided": "relaxed"}.get(data["balance"], data["balance"])}
+    defaults = {"lag_rounds": "auto", "beyond_bound": "evict"}
+    chosen |= {name: data[name] for name, default in defaults.items() if data.get(name, default) != default}
+    if (versions := data.get("lag_bound")) is not None:
+        # Earlier versions counted optimizer steps.
+        updates = convert(rest, TrainConfig, "config.json").round_updates
+        chosen["lag_rounds"] = -(-versions // updates) if isinstance(versions, int) else versions
+    return rest | {"discipline": chosen}
+
+
+_OLD = ("balance", "lag_rounds", "beyond_bound", "lag_bound")
+
+
 class Tally(Struct, frozen=True):
-    """What a run that is resumed counts on from."""
+    """Counts of a run that continue when it is resumed."""
 
     seconds: float
-    """Of training."""
+    """Seconds of training."""
     episodes: int
     returns: list[float]
-    """The latest."""
+    """Latest returns."""
 
 
 class RunFolder:
-    """Paths of a run, and what it was told."""
+    """Files of a run's folder."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -147,9 +181,11 @@ class RunFolder:
         self.progress = path / "progress.json"
         self.policy = path / "policy.safetensors"
         self.result = path / "result.json"
+        self.lock = path / "lock"
+        self.traceback = path / "traceback.txt"
 
     def create(self, config: TrainConfig) -> None:
-        """Begin a run here; `ConfigError` where something else is."""
+        """Create the folder of a new run. `ConfigError` if it is not empty."""
         check_new(self.path)
         try:
             self.state.mkdir(parents=True, exist_ok=True)
@@ -157,21 +193,35 @@ class RunFolder:
             raise ConfigError(f"{self.path}: {error.strerror}") from None
         write_json(self.config, msgspec.to_builtins(config))
 
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Lock the folder against other training processes. The kernel releases the lock when the process ends.
+
+        Raises
+        ------
+        ConfigError
+            if another process holds the lock.
+        """
+        try:
+            file = self.lock.open("ab")
+        except OSError as error:
+            raise ConfigError(f"{self.path}: {error.strerror}") from None
+        with file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise ConfigError(f"{self.path}: another process trains in this folder; wait for its end, or end it") from None
+            yield
+
     def read_config(self) -> TrainConfig:
-        """What the run was told; `ConfigError` where this is no run's folder."""
+        """Read the run's configuration. `ConfigError` if this is not the folder of a run."""
         data = read_json(self.config)
-        old = data.pop("lag_bound", None) if isinstance(data, dict) else None
-        config = convert(data, TrainConfig, str(self.config))
-        if old is None:
-            return config
-        # Earlier versions counted optimizer steps.
-        rounds = -(-old // config.round_updates) if isinstance(old, int) else old
-        return convert({**data, "lag_rounds": rounds}, TrainConfig, str(self.config))
+        return convert(_translated(data) if isinstance(data, dict) else data, TrainConfig, str(self.config))
 
     def save_tally(self, tally: Tally) -> None:
-        """Replace what was stored of how far the run is."""
+        """Write the run's progress."""
         write_json(self.progress, msgspec.to_builtins(tally))
 
     def read_tally(self) -> Tally:
-        """How far the run was; `ConfigError` where that was not stored, or is damaged."""
+        """Read the run's progress. `ConfigError` if it is missing or damaged."""
         return convert(read_json(self.progress), Tally, str(self.progress))

@@ -1,4 +1,4 @@
-"""What settings are made of: bounded numbers, a base that refuses unknown keys, and plain data checked against it."""
+"""Building blocks of settings: bounded numbers, a base class that refuses unknown keys, and the checks of plain data."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
+from types import UnionType
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 import msgspec
 from msgspec import Meta, Struct
@@ -73,7 +74,7 @@ def _explain(message: str, kind: type) -> str:
 
 
 def _at(kind: Any, message: str) -> Any:
-    """The settings type that a message speaks of: `... at `$.a.b`` is the one of field b of field a."""
+    """The settings type to which a message refers: for `... at `$.a.b``, the type of field b of field a."""
     _, _, path = message.partition(" - at `$")
     for name in path.strip("`").strip(".").split("."):
         if name:
@@ -89,7 +90,7 @@ def _choices(kind: Any, message: str) -> Iterable[Any]:
 
 
 def _values(kind: Any) -> Iterable[Any]:
-    """Values of a choice; of a choice or a number, also that."""
+    """Allowed values of a field: those of a choice, and the range of a number."""
     for part in get_args(kind):
         if get_origin(part) is Literal:
             yield from get_args(part)
@@ -99,14 +100,36 @@ def _values(kind: Any) -> Iterable[Any]:
             yield part
 
 
+class Constraint(Struct, frozen=True):
+    """What the values of a setting may be."""
+
+    kind: type
+    choices: tuple[str, ...]
+    """All values of a setting that has few; empty for others."""
+    bounds: str
+    """The range of a number in words; empty where any number will do."""
+
+
+def constraint(settings: type, name: str) -> Constraint:
+    """What the values of one setting may be; of an optional one, beside None."""
+    found = next(field.type for field in msgspec.structs.fields(settings) if field.name == name)
+    part = get_args(found)[0] if get_origin(found) in (Union, UnionType) else found
+    if get_origin(part) is Literal:
+        return Constraint(str, get_args(part), "")
+    kind, meta = get_args(part)[:2] if get_origin(part) is Annotated else (part, Meta())
+    bounds = "" if meta.ge is None else f"at least {meta.ge}"
+    bounds = bounds if meta.gt is None else f"above {meta.gt}"
+    return Constraint(kind, (), bounds if meta.le is None else f"{bounds}, at most {meta.le}")
+
+
 def _table(kind: Any) -> Any:
-    """The settings type of a field, also where it may be absent (`X | None`); the type itself elsewhere."""
+    """The settings type of a field, also of an optional one (`X | None`). Any other type is returned as it is."""
     tables = [part for part in get_args(kind) if isinstance(part, type) and issubclass(part, Struct)]
     return tables[0] if tables else kind
 
 
 def paths(kind: type) -> Iterable[str]:
-    """Every key, with the sections that it is in: `ppo.epochs`."""
+    """Every key with the names of its sections, for instance `ppo.epochs`."""
     for field in msgspec.structs.fields(kind):
         yield field.name
         table = _table(field.type)
@@ -115,7 +138,7 @@ def paths(kind: type) -> Iterable[str]:
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """Read a TOML file, or raise `ConfigError` with the line that is wrong."""
+    """Read a TOML file. `ConfigError` names the line that is wrong."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -127,14 +150,14 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def assign(data: dict[str, Any], assignment: str) -> None:
-    """Apply one `--set a.b=value` to nested plain data; the value is read as TOML, else taken as text."""
+    """Apply one `--set a.b=value` to nested plain data. A value that is not valid TOML is taken as text."""
     key, equals, text = assignment.partition("=")
     if not equals or not key.strip():
         raise ConfigError(f"--set {assignment}: write it as key=value, for instance ppo.learning_rate=3e-4")
     try:
         value: Any = tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
-        # TOML wants a digit before the point; people do not.
+        # TOML requires a digit before the point; users leave it out.
         value = float(text) if re.fullmatch(r"[+-]?\.\d+(e[+-]?\d+)?", text, re.IGNORECASE) else text
     put(data, key.strip(), value)
 
@@ -156,7 +179,7 @@ def put(data: dict[str, Any], key: str, value: Any) -> None:
 
 
 def replaced(settings: S, options: Mapping[str, Any]) -> S:
-    """Settings with some of them set anew, by dotted key, and checked.
+    """A checked copy of settings with some values replaced, by dotted key.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What a role says of itself to its launcher, and its account of time: busy and waiting seconds by cause."""
+"""Reports of a role to its launcher, and its account of time: busy and waiting seconds by cause."""
 
 from __future__ import annotations
 
@@ -10,31 +10,38 @@ from collections.abc import Callable, Mapping
 from tianji.messages import FromRole, Report
 
 Clock = Callable[[], int]
-"""Monotonic nanoseconds."""
+"""Function that returns monotonic nanoseconds."""
 
 Sink = Callable[[FromRole], None]
-"""Where messages to the launcher go."""
+"""Function that sends a message to the launcher."""
 
 
 class Account:
-    """Seconds by cause: busy `env`, `infer`, `send`, `update`, `save`; waiting `samples`, `weights`, `credit`, `barrier`,
-    `stop`, `simulator`."""
+    """Account of seconds by cause.
+
+    Busy causes are env, infer, send, update and save. Waiting causes are samples, weights, credit, barrier, stop and simulator.
+    """
 
     def __init__(self) -> None:
         self.busy_ns: defaultdict[str, int] = defaultdict(int)
         self.wait_ns: defaultdict[str, int] = defaultdict(int)
 
     def report(
-        self, role: str, counters: dict[str, float], histograms: Mapping[str, Mapping[int, int]] | None = None
+        self,
+        role: str,
+        counters: dict[str, float],
+        histograms: Mapping[str, Mapping[int, int]] | None = None,
+        *,
+        process: bool = True,
     ) -> Report:
-        """The closing account, with the process's own CPU time and peak memory."""
+        """Final report, with CPU time and peak memory of the process unless another role reports them."""
         usage = resource.getrusage(resource.RUSAGE_SELF)
         return Report(
             role,
             counters,
             {cause: ns / 1e9 for cause, ns in self.busy_ns.items()},
             {cause: ns / 1e9 for cause, ns in self.wait_ns.items()},
-            time.process_time(),
-            usage.ru_maxrss * 1024,
+            time.process_time() if process else 0.0,
+            usage.ru_maxrss * 1024 if process else 0,
             {name: dict(counts) for name, counts in (histograms or {}).items()},
         )

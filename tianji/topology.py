@@ -1,8 +1,8 @@
-"""From a configuration to roles and the edges that join them.
+"""Topology of a run: its roles and the edges between them, from a configuration.
 
-A group: its actors push chunks to its buffer, the buffer pushes batches to its learner, the learner pushes weights to its
-actors. Without a buffer the actors push to the learner themselves. Where there is a Root, each learner pushes its model to
-it, and the Root pushes the mean back.
+In a group, actors push chunks to the buffer, the buffer pushes batches to the learner, and the learner pushes weights to the
+actors. Without a buffer, actors push to the learner. With a Root, each learner pushes its model to it, and the Root pushes the
+mean back.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tianji.algorithms import networks
 from tianji.averaging import message_size
 from tianji.channel.base import EdgeSpec
 from tianji.config import TrainConfig
-from tianji.envs import EnvDescription
+from tianji.environments.description import EnvDescription
 from tianji.layout import ChunkLayout, rollout_layout
 
 Kind = Literal["root", "learner", "buffer", "actor"]
@@ -24,29 +24,29 @@ N = TypeVar("N", bound=Hashable)
 
 
 class RoleSpec(Struct, frozen=True):
-    """One role: what it is, where it stands in its group, and its name as `ps` shows it."""
+    """One role: its kind, its group and index, and its name as `ps` shows it."""
 
     kind: Kind
     index: int
-    """Of an actor within its group; 0 of the others."""
+    """Number of an actor within its group; 0 for other roles."""
     group: int
     name: str
 
 
 class Topology(Struct, frozen=True):
-    """Roles in the order in which they can be joined, and the addresses of the edges by their names."""
+    """Roles in an order in which they can be connected, and the address of each edge by its name."""
 
     roles: tuple[RoleSpec, ...]
     addresses: dict[str, str]
 
     @property
     def open_ports(self) -> bool:
-        """Whether an address is known only when it has been bound."""
+        """Whether some address is known only after it was bound."""
         return any(address.startswith("tcp://") and address.endswith(":0") for address in self.addresses.values())
 
     @property
     def learner_port(self) -> Literal["batches", "chunks"]:
-        """The port at which chunks reach a learner."""
+        """Port on which a learner receives chunks."""
         return "batches" if any(role.kind == "buffer" for role in self.roles) else "chunks"
 
 
@@ -56,7 +56,7 @@ def mean(group: int) -> str:
 
 
 def chunks(group: int) -> str:
-    """The edge from actors to their buffer (or to their learner, where there is no buffer)."""
+    """The edge from actors to their buffer, or to their learner if there is no buffer."""
     return f"chunks{group}"
 
 
@@ -76,19 +76,40 @@ def model(group: int) -> str:
 
 
 def build(config: TrainConfig, base_uri: str) -> Topology:
-    """Lay out the groups and, where there is something to average, their Root.
+    """Make the topology of a run on one host: its groups and, if needed, the Root.
 
     Parameters
     ----------
     base_uri
-        `shm://DIRECTORY`, `ipc://DIRECTORY` or `memory://NAME`: addresses of edges begin with it.
+        prefix of the edges' addresses: `shm://DIRECTORY`, `ipc://DIRECTORY` or `memory://NAME`.
     """
     roles = lay_out(config)
-    return Topology(roles, {edge: f"{base_uri}/{edge}" for edge in edges(roles)})
+    return Topology(roles, {edge: f"{base_uri}/{edge}" for edge in edges(roles)} | within_processes(config, roles))
+
+
+def seats(config: TrainConfig, roles: Sequence[RoleSpec]) -> list[tuple[RoleSpec, ...]]:
+    """Roles of each process. A process is named after its first role."""
+    joined = config.with_learner
+    at: dict[str, list[RoleSpec]] = {}
+    for role in roles:
+        # A learner comes before the other roles of its group.
+        seat = f"learner g{role.group}" if f"{role.kind}{role.index}" in joined else role.name
+        at.setdefault(seat, []).append(role)
+    return [tuple(there) for there in at.values()]
+
+
+def within_processes(config: TrainConfig, roles: Sequence[RoleSpec]) -> dict[str, str]:
+    """Addresses of the edges whose ends share a process."""
+    seat = {role.name: there[0].name for there in seats(config, roles) for role in there}
+    return {
+        edge: f"memory://{edge}"
+        for edge, (owner, others) in edges(roles).items()
+        if all(seat[other.name] == seat[owner.name] for other in others)
+    }
 
 
 def edges(roles: Sequence[RoleSpec]) -> dict[str, tuple[RoleSpec, tuple[RoleSpec, ...]]]:
-    """Every edge: the role to which others come, and those who come."""
+    """Every edge by its name: the role that binds it, and the roles that connect to it."""
     found: dict[str, tuple[RoleSpec, tuple[RoleSpec, ...]]] = {}
     root = next((role for role in roles if role.kind == "root"), None)
     learners = tuple(role for role in roles if role.kind == "learner")
@@ -118,10 +139,10 @@ def lay_out(config: TrainConfig) -> tuple[RoleSpec, ...]:
 
 
 def place(roles: Sequence[RoleSpec], nodes: int) -> dict[str, int]:
-    """The node of each role, by its name: each group has an equal share of the nodes, whole or part of one.
+    """Number of the node of each role, by the role's name. Groups have equal shares of the nodes.
 
-    A group of several nodes has its learner and buffer on the first of them, and its actors dealt out over all. The Root is on
-    the first node.
+    A group on several nodes has its learner and buffer on the first of them, and its actors spread over all. The Root is on the
+    first node.
     """
     groups = 1 + max(role.group for role in roles)
     actors = 1 + max(role.index for role in roles if role.kind == "actor")
@@ -134,57 +155,60 @@ def place(roles: Sequence[RoleSpec], nodes: int) -> dict[str, int]:
 
 
 def addresses(
-    roles: Sequence[RoleSpec], where: Mapping[str, N], folders: Mapping[N, str], hosts: Mapping[N, str], within: str = "shm"
+    config: TrainConfig,
+    roles: Sequence[RoleSpec],
+    where: Mapping[str, N],
+    folders: Mapping[N, str],
+    hosts: Mapping[N, str],
 ) -> dict[str, str]:
-    """Of every edge: in its node's folder where all its ends are on one node, else a port of the node of who is come to.
+    """Address of every edge: in the node's folder if all ends are on one node, else a tcp port of the node that binds it.
 
     Parameters
     ----------
     where
         the node of each role.
     folders
-        private ones, of nodes with several roles.
+        private folders of nodes with several processes.
     hosts
         network addresses of nodes.
-    within
-        how messages move within a node: `shm` or `ipc`.
     """
-    found = {}
+    found = within_processes(config, roles)
     for edge, (owner, others) in edges(roles).items():
         node = where[owner.name]
         together = all(where[other.name] == node for other in others)
-        found[edge] = f"{within}://{folders[node]}/{edge}" if together else f"tcp://{hosts[node]}:0"
+        if edge not in found:
+            found[edge] = f"{config.channel}://{folders[node]}/{edge}" if together else f"tcp://{hosts[node]}:0"
     return found
 
 
 def has_root(config: TrainConfig) -> bool:
-    """Whether there is a Root."""
+    """Whether the run has a Root."""
     return config.root or config.groups > 1
 
 
 def chunk_layout(config: TrainConfig, describe: EnvDescription, *, assessed: bool = False) -> ChunkLayout:
-    """The layout that every role of this run agrees on; see `tianji.layout.rollout_layout` for `assessed`."""
+    """Layout of this run's chunks; see `tianji.layout.rollout_layout` for `assessed`."""
     return rollout_layout(
         config.fragment_steps,
         config.envs_per_actor,
         describe.observation_shape,
         describe.observation_dtype,
-        behaviour=config.algo != "dqn",
+        behaviour=config.hyperparameters.behaviour,
         assessed=assessed,
         stack=describe.stack,
     )
 
 
 def chunk_edge(config: TrainConfig, describe: EnvDescription) -> EdgeSpec:
-    """What both ends of this run's chunk edges agree on."""
+    """Sizes on which both ends of this run's chunk edges agree."""
     return EdgeSpec(chunk_layout(config, describe), config.chunk_slots, config.actors)
 
 
 def parameters(config: TrainConfig, describe: EnvDescription) -> int:
-    """Length of the vector of weights."""
+    """Number of parameters of the network."""
     return networks.build(config.network, describe.features, describe.actions).size
 
 
 def model_size(config: TrainConfig, describe: EnvDescription) -> int:
-    """Length of the vector that travels between a learner and the Root."""
+    """Length of the vector that a learner and the Root exchange."""
     return message_size(parameters(config, describe), config.groups)

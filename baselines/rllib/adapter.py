@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 OBJECT_STORE_BYTES = 256 * 2**20
 MODULE = "default_policy"
 PROGRESS_S = 0.5
-"""Between two accounts of how far it is, at least; an iteration of its own may take longer."""
+"""Minimum seconds between two progress reports. One iteration of RLlib may take longer."""
 ALGORITHMS: dict[str, ModuleType] = {"ppo": ppo, "dqn": dqn}
 
 
@@ -43,7 +43,7 @@ class RLlib(System):
         self._algorithm: Any = None
         self._directory: str | None = None
         self._runner_steps: dict[int, int] = {}
-        """Of each env runner, as its probe has told."""
+        """Environment steps of each env runner, as its probe reported."""
 
     def available(self) -> str | None:
         missing = [name for name in ("ray", "torch") if importlib.util.find_spec(name) is None]
@@ -252,20 +252,21 @@ class RLlib(System):
         return watch
 
     def _accounts(self, watch: Stopwatch) -> tuple[dict[str, float], dict[str, float]]:
-        """Busy and waiting seconds of the driver: what is neither sampling nor sending weights is updating, which with remote
-        learners is waiting for them."""
+        """Busy and waiting seconds of the driver.
+
+        Time that is neither sampling nor sending weights counts as updating or, with remote learners, as waiting for them."""
         spent = dict(watch.seconds)
         updating = spent.pop("all") - sum(spent.values())
         waiting = {name: spent.pop(name) for name in ("samples",) if name in spent}
         return {**spent, "update": updating}, waiting
 
     def _progress(self, recorder: Recorder, at_ns: int, steps: int, consumed: int) -> None:
-        """PPO trains on whatever an iteration sampled, and DQN puts it into the replay that it draws from: all is used."""
+        """Report progress. All samples are used: PPO trains on those of the iteration, and DQN inserts them into its replay."""
         counts = {"samples_produced": steps, "samples_consumed": consumed, "samples_consumed_unique": steps}
         recorder.progress(at_ns, "driver", counts)
 
     def _episodes(self, recorder: Recorder) -> None:
-        """What the env runners' probes saw since this was asked before."""
+        """Report the episodes that the env runners' probes recorded since the last call."""
         from baselines.rllib import probe
 
         group = self._algorithm.env_runner_group

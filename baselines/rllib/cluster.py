@@ -1,4 +1,4 @@
-"""RLlib's processes on the nodes of a Ray cluster: where each goes, and what a worker needs before it does anything."""
+"""RLlib's processes on the nodes of a Ray cluster: their placement, and the set-up of workers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ RUNNER, LEARNER = "runner", "learner"
 """Custom resources that a Ray node of a testbed has one of each: who asks for one is alone of its kind on its node."""
 
 ENVIRONMENT = {"OMP_NUM_THREADS": "1", "RAY_USAGE_STATS_ENABLED": "0", "RAY_AIR_NEW_OUTPUT": "0"}
-"""Of the driver and of every worker. One thread, as in every system: these matrices are too small for a thread pool to pay."""
+"""Environment variables of the driver and of every worker. One thread, because matrices are too small for a thread pool."""
 
 
 def join(cluster: Cluster) -> None:
@@ -28,7 +28,7 @@ def join(cluster: Cluster) -> None:
 
 
 def placement(learners: int) -> dict[str, dict[str, Any]]:
-    """What `env_runners` and `learners` of RLlib's configuration are told, so that each node gets one of them."""
+    """Arguments for `env_runners` and `learners` of RLlib's configuration that place one of them on each node."""
     runners: dict[str, Any] = {
         "custom_resources_per_env_runner": {RUNNER: 1},
         # The connectors of these workloads have no state; gathering it would cost every iteration a round trip to all.
@@ -41,10 +41,10 @@ def placement(learners: int) -> dict[str, dict[str, Any]]:
 
 
 def naming_the_interface() -> Callable[[], None]:
-    """What a worker does first: tell Gloo, through which learners exchange gradients, which network interface to use.
+    """Make a set-up function for workers, which tells Gloo the network interface for exchanging gradients.
 
-    It is that of the address by which Ray knows the node. Left to itself Gloo takes the one that the host's name resolves
-    to: in a network namespace there is none, and on some distributions it is the loopback. Who set it already is left alone.
+    It is the interface of the address by which Ray knows the node. By default Gloo takes the one to which the host's name
+    resolves. In a network namespace there is none, and on some distributions it is the loopback. An existing choice is kept.
     """
 
     # A function within a function travels as code. A worker runs it before it knows where the driver imports from, so it

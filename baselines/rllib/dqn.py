@@ -1,4 +1,4 @@
-"""How a DQN workload is put to RLlib."""
+"""Translation of a DQN workload to RLlib's settings."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from baselines.workload import Workload
 
 
 def deviations(workload: Workload, runners: int, learners: int) -> list[str]:
-    """Where RLlib departs from the workload, in words, with so many places that sample and so many that train."""
+    """Deviations of RLlib from the workload, in words, for `runners` places that sample and `learners` that train."""
     shared = [
         f"Each of {learners} learners takes {workload.for_dqn.batch_size // learners} rows of every batch, "
         f"{workload.for_dqn.batch_size} together as in all systems, and their gradients are averaged before they are clipped; "

@@ -1,8 +1,7 @@
-"""What RLlib's env runners step: the one place that says it.
+"""Environments of RLlib's env runners.
 
-A synthetic simulator is given to it as a vector of each env runner's, whose waits overlap. RLlib makes vectors by
-`gymnasium.make_vec`, takes one that is made by a creator in the mode "vector_entry_point", and says which env runner a vector
-is of only when the vector has been made.
+A synthetic simulator is one vector for each env runner, in which waits overlap. RLlib makes vectors by `gymnasium.make_vec`,
+and accepts a vector from a creator in the mode "vector_entry_point". It tells the number of the env runner only afterwards.
 """
 
 from __future__ import annotations
@@ -11,10 +10,10 @@ from collections.abc import Callable
 from typing import Any
 
 from baselines.workload import Workload
-from tianji import simulated
+from tianji.environments import waiting
 
 SIMULATED = "tianji-simulated"
-"""By which RLlib's registry knows it, in every process of a cluster."""
+"""Name in RLlib's registry, in every process of a cluster."""
 
 
 def register(workload: Workload) -> None:
@@ -29,7 +28,7 @@ def environment(workload: Workload) -> dict[str, Any]:
     """Keyword arguments of `AlgorithmConfig.environment`."""
     if workload.simulator is None:
         return {"env": workload.env}
-    return {"env": SIMULATED, "env_config": simulated.arguments(workload.env, workload.simulator, workload.atari)}
+    return {"env": SIMULATED, "env_config": waiting.arguments(workload.env, workload.simulator, workload.atari)}
 
 
 def vectorize_mode(workload: Workload) -> str:
@@ -41,14 +40,14 @@ def vectorize_mode(workload: Workload) -> str:
 
 
 def when_created(workload: Workload) -> Callable[..., None] | None:
-    """What an env runner calls when it has made them."""
+    """Callback of an env runner after it made its environments."""
     return None if workload.simulator is None else number
 
 
 def make(context: Any) -> Any:
     """A vector where RLlib asks for one (it then gives `num_envs`), else one environment that waits by itself."""
     given = dict(context)
-    return simulated.SimulatedVector(**given) if "num_envs" in given else simulated.single(**given)
+    return waiting.SimulatedVector(**given) if "num_envs" in given else waiting.single(**given)
 
 
 def number(*, env: Any, env_context: Any, **_: Any) -> None:
@@ -57,5 +56,5 @@ def number(*, env: Any, env_context: Any, **_: Any) -> None:
     How fast each one is follows from that (`SimulatorConfig.spread`). Env runners count from 1; one within the learner's
     process is 0.
     """
-    if isinstance(env, simulated.SimulatedVector):
+    if isinstance(env, waiting.SimulatedVector):
         env.renumber(max(0, env_context.worker_index - 1) * env.num_envs)

@@ -1,4 +1,4 @@
-"""What RLlib's own learner, connectors and optimizer compute from the certificate's frozen data."""
+"""Results of RLlib's own learner, connectors and optimizer on the certificate's frozen data."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _plain(state: Any) -> dict[str, NDArray[Any]]:
 
 
 def _targets_of_ppo(frozen: Frozen, learner: Any) -> Evidence:
-    """Its learner's connectors on the chunk, cut into episodes as its env runner would hand them over."""
+    """Targets from the learner's connectors, on the chunk cut into episodes as an env runner would hand them over."""
     from ray.rllib.core.columns import Columns
     from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 

@@ -1,4 +1,4 @@
-"""How a PPO workload is put to RLlib."""
+"""Translation of a PPO workload to RLlib's settings."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from baselines.workload import Workload
 
 
 def deviations(workload: Workload, runners: int, learners: int) -> list[str]:
-    """Where RLlib departs from the workload, in words, with so many places that sample and so many that train."""
+    """Deviations of RLlib from the workload, in words, for `runners` places that sample and `learners` that train."""
     ppo, steps = workload.for_ppo, workload.round_steps
     share = learner_share(workload, learners)
     told = [
@@ -74,6 +74,6 @@ def minibatch(workload: Workload) -> int:
 
 
 def learner_share(workload: Workload, learners: int) -> int:
-    """Rows of one optimizer step that each of so many learners takes."""
+    """Rows of one optimizer step on each of `learners` learners."""
     # Alone it is given the number as it stands: it cycles through a round that is smaller.
     return workload.for_ppo.minibatch_size if learners == 1 else minibatch(workload) // learners

@@ -1,8 +1,8 @@
 """Records finished episodes inside RLlib's env runners, stamped when they end.
 
-RLlib's own `episode_return_mean` is a smoothed figure (it read 500 where the mean of the last 100 episodes was 110),
-so episodes are counted here as they are in every other system. Each env runner keeps what it saw and hands it over when it
-is asked to, the way RLlib itself asks its env runners for something: so it makes no difference where they are.
+RLlib's own `episode_return_mean` is smoothed: it showed 500 when the mean of the last 100 episodes was 110. So episodes are
+counted here, as in every other system. Each env runner keeps its records and hands them over on request, through RLlib's own
+calls to env runners. So this works wherever they run.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ RECORD = struct.Struct("<qdqq")
 
 @dataclass(frozen=True)
 class Handed:
-    """What an env runner hands over."""
+    """Records that an env runner hands over."""
 
     now_ns: int
-    """What its clock says meanwhile."""
+    """Time of its clock at the hand-over."""
     records: bytes
 
 
@@ -37,7 +37,7 @@ class EpisodeProbe(RLlibCallback):
         self._records = bytearray()
 
     def on_environment_created(self, *, env_runner: Any, **_: Any) -> None:
-        """From here on `hand_over` finds it."""
+        """Register the probe for `hand_over`."""
         env_runner.episode_probe = self
 
     def on_episode_end(self, *, episode: Any, prev_episode_chunks: Any = None, **_: Any) -> None:
@@ -59,17 +59,17 @@ class EpisodeProbe(RLlibCallback):
 
 
 def hand_over(env_runner: Any) -> Handed:
-    """What an env runner's probe has recorded since it was asked before, asked for where the env runner is."""
+    """Records of an env runner's probe since the last call. It runs in the env runner's process."""
     probe: EpisodeProbe = env_runner.episode_probe
     return probe.handed()
 
 
 def on_our_clock(handed: Handed, asked_ns: int, answered_ns: int) -> Handed:
-    """The same with times of this host's clock, as far as one question and its answer tell.
+    """Records with times converted to this host's clock, by the times of one question and its answer.
 
-    An env runner whose clock lay between the two is taken to have this very clock, and its stamps are kept as they are:
-    that is so on one host. Another host's are moved as if it had answered half-way; that is off by half of the time
-    between the two at most, and by what the clocks have drifted apart during the run.
+    If an env runner's clock lay between the two, it is on this host and its times are kept. Times of another host are shifted
+    as if it had answered half-way. The error is at most half the time between question and answer, plus the drift of the
+    clocks.
 
     Parameters
     ----------

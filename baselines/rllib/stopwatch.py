@@ -1,4 +1,4 @@
-"""Seconds that RLlib's driver spends in calls: its own timers are moving averages, ruled for long by a slow first iteration."""
+"""Seconds that RLlib's driver spends in calls. Its own timers are moving averages, which a slow first iteration distorts."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ from typing import Any
 
 
 class Stopwatch:
-    """Adds up what calls of certain methods take."""
+    """Adds up the durations of calls of chosen methods."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
 
     def watch(self, owner: Any, method: str, name: str) -> None:
-        """Count calls of this object's method under a name from now on; where another method of it that is watched is called
-        inside, that time counts for both."""
+        """Time calls of this object's method under a name from now on. A watched call within another one counts for both."""
         self.seconds.setdefault(name, 0.0)
         call = getattr(owner, method)
 

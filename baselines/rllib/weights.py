@@ -1,4 +1,4 @@
-"""Weights of RLlib's default modules to and from the flat vector of the workload's network."""
+"""Conversion of weights between RLlib's default modules and the flat vector of the workload's network."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TOWERS = {
 
 
 def _names(network: FlatNetwork) -> dict[str, str]:
-    """From our tensor names to RLlib's."""
+    """RLlib's tensor name for each of ours."""
     depth, names = len(network.hidden), {}
     for tower, (encoder, head) in _TOWERS[network.name].items():
         for layer in range(depth + 1):

@@ -1,1 +1,1 @@
-"""Stable-Baselines3, one process: what a practitioner trains with today."""
+"""Stable-Baselines3 in one process, the usual choice of practitioners."""

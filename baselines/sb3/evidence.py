@@ -1,4 +1,4 @@
-"""What Stable-Baselines3's own buffers, losses and optimizer compute from the certificate's frozen data."""
+"""Results of Stable-Baselines3's own buffers, losses and optimizer on the certificate's frozen data."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Tells a recorder what happens inside Stable-Baselines3, by the callback that it offers for that.
+"""Records a run of Stable-Baselines3, through its callback interface.
 
-A round is its rollout and the training that follows; that training has ended when the next rollout starts.
+A round is a rollout and the training after it. The training has ended when the next rollout starts.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Record(BaseCallback):
         self.policy = policy
         self.version = version
         self.steps = 0
-        """Of whole rounds."""
+        """Environment steps of complete rounds."""
         self.busy_ns = {"sample": 0, "update": 0}
         self._start = self._sampling_since = self._ready = 0
         self._updating_since: int | None = None

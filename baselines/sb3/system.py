@@ -103,7 +103,7 @@ class StableBaselines3(System):
         recorder.counter("learner_optimizer_steps", float(self._optimizer_steps()))
 
     def _optimizer_steps(self) -> int:
-        """As Adam has counted them: its own count of updates is of epochs in PPO."""
+        """Number of optimizer steps by Adam's count. Its own count of updates is one of epochs in PPO."""
         states = self._model.policy.optimizer.state
         return int(next(iter(states.values()))["step"]) if states else 0
 

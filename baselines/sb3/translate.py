@@ -1,4 +1,4 @@
-"""A workload in Stable-Baselines3's terms: argument values as plain data, its schedule, and where it cannot follow."""
+"""Translation of a workload to Stable-Baselines3: arguments as plain data, its schedule, and deviations."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tianji.config import DQNConfig, PPOConfig
 
 
 def total_steps(w: Workload) -> int:
-    """What `learn` is asked for: the whole rounds within the budget, because it would overrun for a part of one.
+    """Steps for `learn`: the complete rounds within the budget, because a partial round would overrun it.
 
     Raises
     ------
@@ -92,8 +92,8 @@ def _dqn(w: Workload, dqn: DQNConfig) -> dict[str, Any]:
 def linear_from_round_start(learning_rate: float, round_steps: int, total: int, horizon_steps: int) -> Callable[[float], float]:
     """The workload's linear schedule as a function of Stable-Baselines3's `progress_remaining`.
 
-    It asks once a round, after sampling, and counts towards the steps that `learn` was asked for; the workload's
-    rate is that of the round's first step, and reaches zero at the horizon.
+    Stable-Baselines3 asks once a round, after sampling, and counts towards the steps of `learn`. The workload's rate is that of
+    the round's first step, and reaches zero at the horizon.
     """
 
     def rate(progress_remaining: float) -> float:
@@ -105,7 +105,7 @@ def linear_from_round_start(learning_rate: float, round_steps: int, total: int, 
 
 
 def deviations(w: Workload) -> list[str]:
-    """Where the workload cannot be matched, in words."""
+    """Deviations from the workload, in words."""
     if w.algo == "ppo":
         n = min(w.for_ppo.minibatch_size, w.round_steps)
         return [

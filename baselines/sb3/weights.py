@@ -1,4 +1,4 @@
-"""Weights of Stable-Baselines3's multilayer policies to and from the flat vector of the workload's network."""
+"""Conversion of weights between Stable-Baselines3's multilayer policies and the flat vector of the workload's network."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tianji.algorithms.networks import FlatNetwork, Vector
 
 
 def _places(network: FlatNetwork) -> dict[str, tuple[str, ...]]:
-    """From each layer of ours (`policy.0`) to every layer of theirs that holds it.
+    """Names of Stable-Baselines3's layers for each of ours (`policy.0`).
 
     A torch Sequential counts a linear layer, then its activation, and so on. DQN's policy holds its network twice: the
     second is the target network.

@@ -1,4 +1,4 @@
-"""What brokers send each other by tcp: bodies of fragments to the learner's node, weights and notices from there."""
+"""Traffic between brokers over tcp: bodies of fragments to the learner's node, weights and notices from it."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class WeightsLink:
     def __init__(self, socket: zmq.Socket[bytes], latest: LatestWeights, explorers: frozenset[int]) -> None:
         self.socket, self.explorers = socket, explorers
         self.payload_bytes = self.vectors = 0
-        """What was handed to the socket."""
+        """Bytes and vectors handed to the socket."""
         self._latest = latest
         self._version = NONE
         """Sent last."""

@@ -1,4 +1,4 @@
-"""What a process is told when it starts: which one it is, on which node, and where the sockets of that node are."""
+"""Assignment of a process at its start: its kind and number, its node, and the sockets of that node."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from tianji.channel.security import Keys
 from tianji.config import TrainConfig
-from tianji.envs import EnvDescription
+from tianji.environments.description import EnvDescription
 from tianji.layout import ChunkLayout
 from tianji.topology import chunk_layout
 
@@ -39,23 +39,23 @@ class Doors(Struct, frozen=True):
 
 
 class Assignment(Struct, frozen=True, kw_only=True):
-    """All that a process is told, by its launcher."""
+    """Everything that a launcher tells a process."""
 
     kind: Literal["learner", "broker", "explorer"]
     index: int
-    """Of an explorer, over all nodes; of a broker, that of its node; 0 of the learner."""
+    """Number of an explorer over all nodes, or of a broker's node; 0 for the learner."""
     config: TrainConfig
     """`actors` are the explorers of all nodes, `chunk_slots` the fragments that each may have in flight."""
     describe: EnvDescription
     parameters: int
-    """Of the network."""
+    """Number of parameters of the network."""
     nodes: int
     host: str
     """Address of its node."""
     base_uri: str
-    """Of its node's sockets."""
+    """Prefix of its node's socket addresses."""
     control_uri: str
-    """Of the launcher."""
+    """Address of the launcher's socket."""
     parent: int | None = None
     """The launcher's process, where this one is to end with it."""
     keys: tuple[str, str] | None = None
@@ -82,16 +82,16 @@ class Assignment(Struct, frozen=True, kw_only=True):
 
     @property
     def run_keys(self) -> Keys | None:
-        """What sockets between hosts are to use."""
+        """Keys for sockets between hosts."""
         return None if self.keys is None else Keys(*(key.encode() for key in self.keys))
 
     @property
     def layout(self) -> ChunkLayout:
-        """Of a fragment: PPO's explorers assess what they did."""
-        return chunk_layout(self.config, self.describe, assessed=self.config.on_policy)
+        """Layout of a fragment. PPO's explorers compute advantages themselves."""
+        return chunk_layout(self.config, self.describe, assessed=self.config.rule.on_policy)
 
     def explorers(self, node: int) -> list[int]:
-        """Who explores on a node."""
+        """Numbers of the explorers on a node."""
         return [i for i in range(self.config.actors) if node_of(i, self.config.actors, self.nodes) == node]
 
 

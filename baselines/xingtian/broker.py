@@ -1,7 +1,7 @@
-"""The brokers, one on each node: they pass messages on, and read nothing but who and where these are for.
+"""Brokers, one on each node, which forward messages and read only their addresses.
 
-The learner's node has the `HomeBroker`. With several nodes each of the others has an `OutpostBroker`, and between the two
-go, by tcp, fragments with their bodies and, once for each node, weights.
+The learner's node has the `HomeBroker`, and every other node has an `OutpostBroker`. Between them, tcp carries fragments with
+their bodies, and weights once for each node.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _name(node: int) -> str:
 
 
 class Broker(ABC):
-    """What is common to all: it sleeps until something comes, and has it handled by where it came from.
+    """Base of brokers: sleeps until a message arrives, and handles it by its socket.
 
     A context manager: its sockets are closed with it.
 
@@ -109,11 +109,11 @@ class Broker(ABC):
         return self._open.enter_context(open_outlet(self._context, uri, security, limit))
 
     def _connect(self) -> None:
-        """Everybody of this node is bound by now."""
+        """Connect to the sockets of this node, which are all bound by now."""
         self._explorers = {i: self._outlet(self._doors.explorer(i)) for i in self._numbers}
 
     def counters(self) -> dict[str, float]:
-        """What it passed on."""
+        """Counters of forwarded messages."""
         return {"messages_forwarded": float(self.forwarded)}
 
     def serve(self, control: zmq.Socket[bytes], hello: Hello) -> None:

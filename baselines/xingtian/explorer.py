@@ -1,7 +1,7 @@
-"""An explorer: waits for what its algorithm needs, steps its environments for one fragment, pushes it, and again.
+"""Explorer: waits for weights if its algorithm needs them, samples one fragment, sends it, and repeats.
 
-Sending and receiving run in the background (`Mail`); this thread steps environments. On policy it assesses its own
-fragment (generalised advantages) under the weights it played with.
+Background threads send and receive (`Mail`), and this thread steps environments. On policy it computes the advantages of its
+fragments itself, with the weights that it used.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Explorer:
     def __init__(self, assignment: Assignment) -> None:
         a, self._clock = assignment, time.monotonic_ns
         self.assignment = a
-        self._layout_id = a.layout.id
+        self._layout_id, self._on_policy = a.layout.id, a.config.rule.on_policy
         self._memory = SharedMemory(a)
         self._body = chunk_views(a.layout, self._memory.slot)
         self._sampler = Sampler(a.config, a.describe, a.layout, self._body, a.index, self._clock)
@@ -52,8 +52,8 @@ class Explorer:
         self._sampler.close()
 
     def _lacks(self) -> str | None:
-        """What must come before the next fragment."""
-        if self._announced < 0 or (self.assignment.config.on_policy and self._announced <= self._version):
+        """What the next fragment is waiting for; None: nothing."""
+        if self._announced < 0 or (self._on_policy and self._announced <= self._version):
             return "weights"
         return None if self._free else "credit"
 
@@ -79,7 +79,7 @@ class Explorer:
         return {"samples_produced": float(self._sampler.steps), "chunks_produced": float(self._fragments)}
 
     def _next(self, mail: Mail) -> Notice | Stop | None:
-        """What has come, or what must come; None when a fragment can begin."""
+        """Next message, waiting for it if it is needed. None if a fragment can begin."""
         item: Notice | Stop | None = mail.glance()
         if item is None and (lack := self._lacks()):
             item = mail.take(lack)
@@ -94,7 +94,7 @@ class Explorer:
         self._version = version
         self.account.busy_ns["serialise"] += self._clock() - before
         done = self._sampler.run(Rollout(self._free.popleft()))
-        if self.assignment.config.on_policy:
+        if self._on_policy:
             self._assess(self._body(done.slot))
         header = ChunkHeader(
             producer=self.assignment.index,

@@ -1,4 +1,4 @@
-"""Starts a run's processes on the nodes there are, and watches over them with TianJi's supervisor."""
+"""Starts the processes of a run on its nodes, and supervises them with TianJi's supervisor."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from baselines.xingtian.assignment import Assignment
 from tianji.algorithms import networks
 from tianji.channel.security import Keys
 from tianji.config import TrainConfig
-from tianji.envs import describe
+from tianji.environments.vector import describe
 from tianji.launch.children import Children
 from tianji.launch.control import control_socket, private_folder, tcp_control_socket
 from tianji.launch.crew import Crew
@@ -24,7 +24,7 @@ from tianji.messages import Done
 
 
 class Site(Protocol):
-    """Where processes are started."""
+    """Place where processes are started."""
 
     @property
     def crew(self) -> Crew:
@@ -66,21 +66,22 @@ def run(
         return message.reason if isinstance(message, Done) else asked
 
     description = describe(config.env, config.atari, config.simulator)
+    parameters = networks.build(config.network, description.features, description.actions).size
     nodes: Sequence[Node | None] = [None] if cluster is None else cluster.nodes
     with ExitStack() as stack:
         keys = None
         if cluster is None:
-            control, base_uri = stack.enter_context(control_socket())
+            control, base_uri = stack.enter_context(control_socket(parameters))
             control_uri = f"{base_uri}/control"
         else:
             keys = Keys.generate() if config.encrypt and len(nodes) > 1 else None
-            control, control_uri = stack.enter_context(tcp_control_socket(cluster.home, keys))
+            control, control_uri = stack.enter_context(tcp_control_socket(cluster.home, keys, parameters))
         plan = Assignment(
             kind="learner",
             index=0,
             config=config,
             describe=description,
-            parameters=networks.build(config.network, description.features, description.actions).size,
+            parameters=parameters,
             nodes=len(nodes),
             host=LOOPBACK,
             base_uri="",

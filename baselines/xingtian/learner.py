@@ -1,6 +1,6 @@
-"""The learner: waits for as many fragments as there are explorers, trains, and has explorers told of the new weights.
+"""Learner: waits for one fragment per explorer on average, trains, and notifies explorers of new weights.
 
-Receiving and sending run in the background (`Mail`); this thread trains. Replay (DQN) is in this process.
+Background threads receive and send (`Mail`), and this thread trains. The replay of DQN is in this process.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from baselines.xingtian.mail import Mail
 from baselines.xingtian.memory import SharedMemory
 from baselines.xingtian.messages import Notice, address, decode_header
 from tianji.algorithms import ppo
-from tianji.algorithms.algorithm import Experience
+from tianji.algorithms.base import complete
+from tianji.algorithms.replay import Experience
+from tianji.disciplines.staleness import Lag, SequenceLedger, StalenessLedger, Versions
 from tianji.messages import LIFE, ChunkHeader, Done, FromRole, ProtocolError, SlotRef, Snapshot, Stop
-from tianji.staleness import Lag, SequenceLedger, StalenessLedger, Versions
 from tianji.worlds.trainer import Trainer
 from tianji.worlds.workers import chunk_views
 
@@ -24,8 +25,8 @@ from tianji.worlds.workers import chunk_views
 class Learner:
     """The learner's state and its loop.
 
-    Limits are those of TianJi's learner: no round is begun that would exceed the budget of steps, and the policy is
-    handed out before the first update, after each round that passes a multiple of `snapshot_every_steps`, and last.
+    It has the limits of TianJi's learner. No round begins that would exceed the budget of steps. A snapshot is taken before the
+    first update, after the last, and after each round that passes a multiple of `snapshot_every_steps`.
     """
 
     def __init__(self, assignment: Assignment) -> None:
@@ -34,15 +35,15 @@ class Learner:
         self._layout_id = a.layout.id
         self._memory = SharedMemory(a)
         self._body = chunk_views(a.layout, self._memory.slot)
-        trainer = Trainer(a.config, a.describe, self._body, self._clock)
+        trainer = Trainer(a.config, a.describe, self._body)
         self._algorithm, self.account = trainer.algorithm, trainer.account
         # Off policy without a replay, weights go to those whose fragments were trained on; else to everybody.
-        self._to_contributors = not (a.config.on_policy or self._algorithm.reuses)
+        self._to_contributors = not (a.config.rule.on_policy or self._algorithm.replays)
         self._pending: list[ChunkHeader] = []
         self._freed: list[SlotRef] = []
         """Slots whose content is needed no longer, and of which explorers have not been told yet."""
         self._version = self._rounds = self._steps = self._rows = 0
-        """Optimizer steps and rounds of them, samples taken in, and rows trained on, repeats included."""
+        """Optimizer steps, rounds, samples received, and rows trained on (with repetitions)."""
         self._snapshot_version = -1
         self._sequences = SequenceLedger(LIFE)
         # There is no staleness rule in this discipline: lags are only counted. The barrier makes them 0 on policy.
@@ -85,10 +86,10 @@ class Learner:
             pass  # Fragments that were under way: nobody trains on them any more.
 
     def _round(self, mail: Mail) -> list[ChunkHeader] | None:
-        """As many fragments as there are explorers; None when there will be no more.
+        """Wait for as many fragments as there are explorers. None at the end of the run.
 
-        On policy these are one of each: nobody begins another before weights have come from this round. What a replay has
-        copied holds no explorer up: before this waits, slots are given back.
+        On policy this is one from each explorer, because they wait for the weights of this round. Slots that a replay has
+        copied are returned before this waits, so that no explorer is blocked.
         """
         count = self.assignment.config.actors
         while len(self._pending) < count:
@@ -110,7 +111,7 @@ class Learner:
         behind = self._rounds - self._versions.use(chunk.producer, chunk.version)
         self._staleness.admit(Lag(self._version - chunk.version, behind), chunk.count)
         self._pending.append(chunk)
-        if self._algorithm.reuses:
+        if self._algorithm.replays:
             start = self._clock()
             self._algorithm.insert([Experience(self._body(chunk.slot), chunk.producer, chunk.sequence)])
             self._freed.append(chunk.slot)
@@ -121,12 +122,12 @@ class Learner:
         start, algorithm = self._clock(), self._algorithm
         for chunk in chunks:
             self._staleness.use(Lag(self._version - chunk.version, self._rounds - self._versions.rounds(chunk.version)))
-        if algorithm.reuses:
+        if algorithm.replays:
             done = algorithm.train(self._steps + sum(chunk.count for chunk in chunks))
         else:
             views = [self._body(chunk.slot) for chunk in chunks]
             if isinstance(algorithm, ppo.PPO):
-                done = algorithm.train(ppo.collate(views, self.assignment.describe), self._steps)
+                done = complete(algorithm.training(ppo.collate(views, self.assignment.describe), self._steps))
             else:
                 done = algorithm.update(views, self._steps)
             self._freed += [chunk.slot for chunk in chunks]
@@ -140,11 +141,11 @@ class Learner:
             mail.push(Notice(self._version, slots), address(sorted({slot.arena for slot in slots})))
 
     def _publish(self, mail: Mail, *, weights: bool = True) -> None:
-        """Write new weights to the store, once, and have everybody told of them and of slots that are free again."""
+        """Write new weights to the store once, and notify explorers of them and of free slots."""
         if weights:
             start = self._clock()
             # Written by this thread: handing a copy to another one would be the same copy, and then one more.
-            self._memory.store.write(self._version, self._algorithm.kernel.weights())
+            self._memory.store.write(self._version, self._algorithm.updater.weights())
             self._versions.publish(self._version, self._rounds, (chunk.version for chunk in self._pending))
             self.account.busy_ns["serialise"] += self._clock() - start
         slots, self._freed = self._freed, []
@@ -154,7 +155,7 @@ class Learner:
         mail.push(Notice(self._version, slots), address(to, weights=weights))
 
     def _snapshot(self, mail: Mail) -> None:
-        flat = np.ascontiguousarray(self._algorithm.kernel.weights(), "<f4").tobytes()
+        flat = np.ascontiguousarray(self._algorithm.updater.weights(), "<f4").tobytes()
         mail.tell(Snapshot(self._version, self._steps, self._clock(), flat))
         self._snapshot_version = self._version
 

@@ -1,7 +1,7 @@
-"""The background threads of a learner or an explorer: one receives, one sends, and queues join them to what computes.
+"""Background threads of a learner or an explorer: one receives, one sends, and queues connect them to the computing thread.
 
-A ZeroMQ socket is used by one thread only: the receiving thread has the inlet and what the launcher says, the sending
-thread has the outlet and what is said to the launcher. Every wait is a wait in the kernel for the thing itself.
+A ZeroMQ socket is used by one thread only. The receiving thread has the inlet and reads from the launcher. The sending thread
+has the outlet and writes to the launcher. Threads wait in the kernel and never poll.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import zmq
 
 from tianji.channel.security import Keys, Security
 from tianji.channel.zmq import HEADERS_BYTES, HEARTBEAT_MS, LINGER_MS
-from tianji.messages import PROTOCOL, Bound, FromRole, Progress, Start, Stop, Wiring, decode_to_role, encode
+from tianji.messages import PROTOCOL, FromRole, PortsOpen, Progress, Start, Stop, Wiring, decode_to_role, encode
 from tianji.telemetry import Account
 from tianji.worlds.host import PROGRESS_NS
 
@@ -53,7 +53,7 @@ class Mail:
         self.account = account
         self._decode, self._outlet_uri, self._control_uri, self._keys = decode, outlet_uri, control_uri, keys
         self._told_ns = time.monotonic_ns()
-        """When it was last said how far the owner is."""
+        """Time of the last progress report."""
         self._inbox: SimpleQueue[Any] = SimpleQueue()
         self._outbox: SimpleQueue[Any] = SimpleQueue()
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
@@ -158,9 +158,9 @@ class Mail:
             launcher.send(encode(item()))
 
     def finish(self, last: Callable[[], FromRole]) -> None:
-        """End the threads, once a stop was taken; what `last` makes when all else is sent goes to the launcher.
+        """End the threads after a stop, and send the launcher the result of `last` after all other messages.
 
-        By the same socket as all else: the launcher listens no longer when it has everybody's last word.
+        It uses the same socket as all messages, because the launcher stops listening after the final report.
         """
         if not self._threads:
             self._control.send(encode(last()))
@@ -180,8 +180,8 @@ class Mail:
 
 
 def meet(control: zmq.Socket[bytes], name: str, bound: dict[str, str]) -> dict[str, str] | None:
-    """Say what was bound here, and hear what was bound anywhere; None when there will be no run."""
-    control.send(encode(Bound(name, PROTOCOL, bound)))
+    """Tell the launcher the addresses bound here, and return those of all processes. None if there is no run."""
+    control.send(encode(PortsOpen(name, PROTOCOL, bound)))
     message = decode_to_role(control.recv())
     return message.addresses if isinstance(message, Wiring) else None
 
@@ -200,7 +200,7 @@ def open_control(context: zmq.Context[zmq.Socket[bytes]], uri: str, keys: Keys |
 def open_inlet(
     context: zmq.Context[zmq.Socket[bytes]], uri: str, security: Security | None = None, largest_bytes: int = HEADERS_BYTES
 ) -> zmq.Socket[bytes]:
-    """Where others push to.
+    """Make a socket to which peers push.
 
     Parameters
     ----------
@@ -224,7 +224,7 @@ def open_inlet(
 def open_outlet(
     context: zmq.Context[zmq.Socket[bytes]], uri: str, security: Security | None = None, limit: int = 0
 ) -> zmq.Socket[bytes]:
-    """Pushes to an inlet. At the end of a run nobody needs what is still under way, so closing does not linger.
+    """Make a socket that pushes to an inlet. Closing does not linger, because messages in flight are not needed at the end.
 
     Parameters
     ----------

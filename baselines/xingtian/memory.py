@@ -1,7 +1,7 @@
-"""The memory of a node: one copy of the weights for all who are on it, and an arena for each explorer's fragments.
+"""Shared memory of a node: one copy of the weights, and an arena for each explorer's fragments.
 
-Its broker makes it, as files without names, and says where they are open; the others of the node map them from there. So it
-belongs to the node's processes, and is gone with the last of them, however that ends.
+The broker of the node makes it as nameless files, and the node's other processes map them. The kernel frees it when the last of
+these processes ends.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class NodeMemory:
 
     @property
     def addresses(self) -> dict[str, str]:
-        """Where it is open, by name."""
+        """Descriptors under which it is open, by name."""
         return {name: f"{os.getpid()}/{fd}" for name, fd in self._files.items()}
 
     def body(self, slot: SlotRef, size_bytes: int) -> memoryview:

@@ -1,4 +1,4 @@
-"""What crosses the broker: headers of fragments on the way up, notices of weights and free slots on the way down."""
+"""Messages through the broker: headers of fragments to the learner, notices of weights and free slots to explorers."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from tianji.messages import ChunkHeader, ProtocolError, SlotRef
 
 
 class Notice(Struct, frozen=True, array_like=True):
-    """From the learner: the version of the weights that now stand in the store, and slots whose content it needs no longer."""
+    """From the learner: the version of the weights in the store, and slots that are free again."""
 
     version: int
     slots: list[SlotRef]
-    """Of all explorers; each takes those of its own arena. One message for weights and credit wakes an explorer once."""
+    """Free slots of all explorers; each takes those of its arena. One message for weights and credit means one wake-up."""
 
 
 _header = msgspec.msgpack.Decoder(ChunkHeader)

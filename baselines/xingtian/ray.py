@@ -1,4 +1,4 @@
-"""Hosts of a Ray cluster: Ray starts the processes there, and carries nothing else."""
+"""Hosts of a Ray cluster. Ray only starts the processes there."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tianji.launch.node import Cluster
 from tianji.launch.ray import Placement, RayCrew, connected, reserved, workspaces
 
 PIN = 0.001
-"""Of the resource that a node has by its address: whatever asks for some of it is placed there."""
+"""Amount of a node's address resource that a process requests, which places it on that node."""
 
 
 class _Hosts:
@@ -45,7 +45,7 @@ def hosts(cluster: Cluster, members: Sequence[Assignment]) -> Iterator[_Hosts]:
 
 
 def place(cluster: Cluster, members: Sequence[Assignment]) -> Placement:
-    """A bundle for each node, with a CPU for everybody there but its broker, who computes nothing."""
+    """Placement with a bundle for each node, and a CPU for each of its processes but the broker, which computes nothing."""
     cpus = {member.name: 1 for member in members if member.kind != "broker"}
     bundles = [
         {"CPU": float(sum(cpus.get(m.name, 0) for m in members if m.node == n)), f"node:{node.address}": PIN}

@@ -1,7 +1,6 @@
-"""XingTian's discipline as a system under test: push only, a broker on each node, and XingTian's rules of who waits for what.
+"""XingTian's discipline as a system under test: push only, a broker on each node, and its rules for who waits for what.
 
-Everything else (algorithms, environments, networks, shared memory, messages) is TianJi's own code, so that a
-difference between the two is a difference of discipline.
+Everything else is TianJi's own code, from algorithms to messages. So a difference between the two is one of discipline.
 """
 
 from __future__ import annotations
@@ -67,7 +66,7 @@ class XingTian(SameCode):
             "fragment_steps": config.fragment_steps,
             "slots_per_explorer": config.chunk_slots,
             "mode": "steelman",
-            "barrier": config.on_policy,
+            "barrier": config.rule.on_policy,
             "compression": "lz4 between nodes" if self._compresses(task) else None,
             "config": msgspec.to_builtins(config),
         }
@@ -81,7 +80,7 @@ class XingTian(SameCode):
     def _large(self, task: Task) -> bool:
         """Whether a fragment can be as large as what XingTian compresses."""
         config = self.config(task)
-        layout = chunk_layout(config, task.workload.describe(), assessed=config.on_policy)
+        layout = chunk_layout(config, task.workload.describe(), assessed=config.rule.on_policy)
         return layout.capacity_bytes > COMPRESS_FROM_BYTES
 
     def _why_uncompressed(self, task: Task) -> str:

@@ -1,1 +1,1 @@
-"""How near the running system comes to bare loops: `python -m benchmarks.efficiency`."""
+"""Efficiency of the running system relative to bare loops: `python -m benchmarks.efficiency`."""

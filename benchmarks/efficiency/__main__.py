@@ -1,17 +1,20 @@
-"""How near does the running system come to bare loops? Ratios within blocks, system over bare.
+"""Efficiency of the running system relative to bare loops, as ratios within blocks.
 
     python -m benchmarks.efficiency [--blocks N] [--seconds S] [--parts sampling,learning,both] [--json FILE]
     python -m benchmarks.efficiency --show FILE
 
-- sampling: environment steps a second of an actor process that sends its chunks over shared memory, over those of the bare
-  loop of environments and inference;
-- learning: optimizer steps a second of a learner process that never lacks samples, over those of the bare loop of updates;
-- both: the complete system with one actor, over both bare loops side by side in two processes. The share of its sampling and
-  the share of its learning are formed in the same block; their mean is what is quoted.
+Parts:
 
-A block is bare and system back to back, with one seed, in fresh processes, in an order that alternates. Prints geometric means
-with 95 % intervals (Student's t on the logarithms of the ratios). `--floor` runs the bare loops once more in each block and
-holds them against themselves: less than that differs from 1 by chance.
+- sampling. Environment steps per second of an actor process that sends chunks over shared memory.
+  Bare: the loop of environments and inference.
+- learning. Optimizer steps per second of a learner process that never lacks samples.
+  Bare: the loop of updates.
+- both. The complete system with one actor. Bare: both loops side by side in two processes.
+  The figure is the mean of the shares of sampling and learning in the same block.
+
+A block is bare and system back to back, with one seed, in fresh processes and alternating order. The program prints geometric
+means with 95 % intervals (Student's t on the logarithms of the ratios). `--floor` runs the bare loops twice in each block and
+compares them with each other, which shows the differences that occur by chance.
 """
 
 from __future__ import annotations
@@ -62,7 +65,7 @@ def shares(part: Part, measured: Mapping[str, Any], bare: Mapping[str, Any]) -> 
 
 
 def geometric_mean(ratios: Sequence[float]) -> tuple[float, float | None, float | None]:
-    """Of ratios within blocks, with a 95 % interval by Student's t on their logarithms; without one, of few blocks."""
+    """Geometric mean of ratios within blocks, with a 95 % interval by Student's t on their logarithms if there are enough."""
     found = paired_ratio(ratios, np.ones(len(ratios)))
     assert found.value is not None
     return found.value, found.low, found.high
@@ -98,7 +101,7 @@ def chosen(text: str, known: Sequence[str], what: str) -> list[str]:
 
 
 def workloads(text: str | None) -> list[str]:
-    """Those that were asked for; or all whose environments can be made here, the others being named."""
+    """Requested workloads, or all whose environments can be made here. The others are printed."""
     known = sorted({workload for some in WORKLOADS.values() for workload in some})
     if text is not None:
         names = chosen(text, known, "workload")
@@ -147,11 +150,15 @@ def show(path: Path) -> int:
 
 def main(arguments: Sequence[str]) -> int:
     parser = OneLineParser(prog="efficiency", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--blocks", type=int, default=8, help="of each part and workload (%(default)s)")
-    parser.add_argument("--seconds", type=float, default=3.0, help="of each measurement (%(default)s)")
-    parser.add_argument("--warmup", type=float, default=0.5, help="seconds before each (%(default)s)")
-    parser.add_argument("--parts", default=",".join(PARTS), help="of %(default)s")
-    parser.add_argument("--workloads", help="by default all that can be measured here")
+    parser.add_argument(
+        "--blocks", type=int, default=8, metavar="N", help="blocks of each part and workload (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--seconds", type=float, default=3.0, metavar="T", help="seconds of each measurement (default: %(default)s)"
+    )
+    parser.add_argument("--warmup", type=float, default=0.5, metavar="T", help="seconds before each (default: %(default)s)")
+    parser.add_argument("--parts", default=",".join(PARTS), metavar="A,B,...", help="parts to measure (default: %(default)s)")
+    parser.add_argument("--workloads", metavar="X,Y,...", help="workloads (default: all that can be measured here)")
     parser.add_argument("--floor", action="store_true", help="hold the bare loops against themselves, too")
     parser.add_argument("--json", type=Path, metavar="FILE", help="where the figures of every block go")
     parser.add_argument("--show", type=Path, metavar="FILE", help="measure nothing: say what such a file holds")
@@ -172,7 +179,7 @@ def main(arguments: Sequence[str]) -> int:
             for number in range(options.blocks):
                 blocks.append(block(part, workload, number, options.warmup, options.seconds, options.floor))
                 if options.json is not None:
-                    # After every block: what is measured is kept, whatever comes.
+                    # Written after every block, so that measurements survive a crash.
                     told["blocks"].append(blocks[-1])
                     options.json.write_text(json.dumps(told, indent=1) + "\n")
             print(summary(blocks), flush=True)

@@ -1,4 +1,4 @@
-"""The bare loops: what sampling and learning cost where there is no system around them."""
+"""Bare loops: sampling and learning without a system around them."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ import numpy as np
 from benchmarks.efficiency.cases import Window
 from tianji import seeds
 from tianji.algorithms import dqn, networks
+from tianji.algorithms.distributions import Categorical
 from tianji.config import TrainConfig
-from tianji.envs import EnvDescription, Environments
+from tianji.environments.description import EnvDescription
+from tianji.environments.vector import Environments
 from tianji.seeds import Stream
-from tianji.worlds.sampler import choose, epsilon_greedy
 
 
 class Sampling:
@@ -34,17 +35,17 @@ class Sampling:
         self._reward = np.zeros(config.envs_per_actor, np.float32)
 
     def fragment(self) -> int:
-        """As many steps as make a chunk; returns their number over all environments."""
+        """Sample the steps of one chunk, and return their number over all environments."""
         config, describe, observation, reward = self._config, self._describe, self.observation, self._reward
         network, blocks = self._network, self._blocks
         noise = np.stack([rng.random((config.fragment_steps, 2)) for rng in self._noise], axis=1)
-        replays = config.algo == "dqn"
+        replays = config.hyperparameters.replays
         for drawn in noise:
             scores = network.scores(blocks, describe.encode(observation))
             if replays:
-                action = epsilon_greedy(scores, drawn, dqn.epsilon(config.dqn, self._steps * config.actors))
+                action = dqn.epsilon_greedy(scores, drawn, dqn.epsilon(config.dqn, self._steps * config.actors))
             else:
-                action, _ = choose(scores, drawn[:, :1])
+                action, _ = Categorical.sample(scores, drawn[:, :1])
             self._envs.step(action, observation, reward)
             self._steps += config.envs_per_actor
         return config.chunk_samples

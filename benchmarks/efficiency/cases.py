@@ -1,4 +1,4 @@
-"""What is compared: configurations in which nobody need wait, experience to learn from, and the window of a measurement."""
+"""Cases of the efficiency benchmark: configurations without waiting, experience to learn from, and measurement windows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from baselines.tianji import Unbalanced
 from suites.components.work import frozen
 from suites.session import catalogue
 from tianji.config import TrainConfig
-from tianji.envs import EnvDescription
+from tianji.environments.description import EnvDescription
 
 Part = Literal["sampling", "learning", "both"]
 Side = Literal["bare", "system"]
@@ -27,14 +27,14 @@ WORKLOADS: dict[Part, tuple[str, ...]] = {
 ON_GPU = frozenset({"pong84-ppo"})
 """Workloads whose updates are computed on a GPU, in the system and in the bare loop."""
 CORES: dict[Part, int] = {"sampling": 1, "learning": 2, "both": 1}
-"""For which TianJi deals its environments out to actors: one of them samples, and all of them are played to the learner."""
+"""Number of cores for which TianJi distributes its environments. One actor samples; the learner gets chunks of all."""
 SLOTS = 32
-"""Chunks that the actor may have in flight with both at once: a learner with a replay gives slots back up to two rounds later,
-and the actor is not to wait for them."""
+"""Chunks that the actor may have in flight in the part `both`. A learner with a replay returns slots up to two rounds later,
+and the actor should not wait for them."""
 
 
 class Cell(Struct, frozen=True):
-    """One measurement, in processes of its own."""
+    """One measurement in separate processes."""
 
     part: Part
     side: Side
@@ -54,10 +54,10 @@ def configuration(part: Part, workload: str, cores: int, seed: int) -> tuple[Tra
     """
     w = catalogue.load(workload)
     config = Unbalanced().config(Task(Unbalanced.name, w, seed, tuple(range(cores))))
-    balance = "two-sided" if part == "learning" else "off" if config.algo == "dqn" else "one-sided"
+    discipline = "relaxed" if part == "learning" else "off" if config.hyperparameters.replays else "one-sided"
     measured = replace(
         frozen(config),
-        balance=balance,
+        discipline=discipline,
         device="cuda" if workload in ON_GPU else "cpu",
         chunk_slots=SLOTS if part == "both" else config.chunk_slots,
     )
@@ -72,7 +72,7 @@ class Window:
 
     def __init__(self, warmup_s: float, seconds: float) -> None:
         self.length_s = warmup_s + seconds
-        """At the least, warm-up included."""
+        """Least length, warm-up included."""
         self._warmup_ns, self._length_ns = round(warmup_s * 1e9), round(seconds * 1e9)
         self._seen_ns: int | None = None
         self._begin: tuple[int, int] | None = None
@@ -80,7 +80,7 @@ class Window:
         self.over = False
 
     def see(self, at_ns: int, total: int) -> bool:
-        """By this time so much had been done in all; say whether the window is over."""
+        """Record the total work done by this time. True if the window is over."""
         if self._seen_ns is None:
             self._seen_ns = at_ns
         if self._begin is None:

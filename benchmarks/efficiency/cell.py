@@ -1,6 +1,6 @@
-"""One measurement in a process of its own: `python -m benchmarks.efficiency.cell CELL PARENT`, as `__main__` starts it.
+"""Process of one measurement: `python -m benchmarks.efficiency.cell CELL PARENT`, started by `__main__`.
 
-It says when it is ready and begins when it is told to, so that bare loops which stand side by side begin together.
+It reports when it is ready and starts on command, so that bare loops side by side start together.
 """
 
 from __future__ import annotations

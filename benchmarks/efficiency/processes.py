@@ -1,4 +1,4 @@
-"""Cells in fresh processes, at the same time where a measurement has several."""
+"""Runs cells in fresh processes, in parallel if a measurement has several."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ROOT = Path(__file__).parent.parent.parent
 SETUP_S = 120.0
 """A cell must be ready by then."""
 LIMIT_S = 180.0
-"""And have measured so long after its window."""
+"""Seconds after its window in which a cell must have reported."""
 CellFailed = ChildFailed
 """A cell ended without a result, or took too long."""
 

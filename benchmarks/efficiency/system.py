@@ -1,4 +1,4 @@
-"""The same work inside the system: real role processes, and a stand-in for those that are left out."""
+"""The same work inside the system: real role processes, with a stand-in for those that are left out."""
 
 from __future__ import annotations
 
@@ -20,29 +20,29 @@ from benchmarks.efficiency.cases import Window
 from suites.components.work import RECORDED, record
 from tianji import topology as names
 from tianji.algorithms import networks
-from tianji.channel.registry import Network
+from tianji.channel.registry import Channels
 from tianji.channel.waiter import Waiter
 from tianji.channel.zmq import Control
 from tianji.config import TrainConfig
-from tianji.envs import EnvDescription
+from tianji.disciplines.staleness import SequenceLedger
+from tianji.environments.description import EnvDescription
 from tianji.launch.children import Children
 from tianji.launch.control import control_socket
 from tianji.launch.job import neighbours
 from tianji.launch.supervisor import Heard, Supervisor
 from tianji.messages import LIFE, ChunkHeader, Done, Episodes, Report, SlotRef, Snapshot, encode
-from tianji.staleness import SequenceLedger
-from tianji.topology import Topology, build, chunk_edge, parameters
-from tianji.training import train
+from tianji.run.training import train
+from tianji.topology import Topology, build, chunk_edge, parameters, seats
 from tianji.worlds.real import Assignment, LocalAssignment
 
 T = TypeVar("T")
-StandIn = Callable[[Network, Topology, threading.Event], T]
+StandIn = Callable[[Channels, Topology, threading.Event], T]
 """Does the work of roles that are left out, until it has what it wants or the event is set."""
 
 LIMIT_S = 60.0
 """Beyond the length of their window, in which it must be over."""
 LOOK_S = 0.1
-"""After so long without a call a stand-in looks whether it is still wanted."""
+"""Seconds without a call after which a stand-in checks whether it should end."""
 
 
 def beside(
@@ -67,25 +67,25 @@ def beside(
         return "measured" if isinstance(message, Done) else None
 
     def work(topology: Topology, control_uri: str) -> T:
-        with Network() as network, Control(network.context, control_uri, network.security) as line:
+        with Channels() as channels, Control(channels.context, control_uri, channels.security) as line:
             try:
-                return stand_in(network, topology, unwanted)
+                return stand_in(channels, topology, unwanted)
             finally:
                 line.send(encode(Done("measured")))
 
     with ExitStack() as stack:
-        control, base_uri = stack.enter_context(control_socket())
+        control, base_uri = stack.enter_context(control_socket(parameters(config, describe)))
         topology, control_uri = build(config, base_uri.replace("ipc:", f"{config.channel}:", 1)), f"{base_uri}/control"
         on_this_host = neighbours(topology.roles, dict.fromkeys((spec.name for spec in topology.roles), 0))
-        children, specs = Children(), [spec for spec in topology.roles if spec.kind in kinds]
-        supervisor = Supervisor(control, children, frozenset(spec.name for spec in specs), listen)
+        children, at = Children(), {specs[0].name: specs for specs in seats(config, topology.roles) if specs[0].kind in kinds}
+        supervisor = Supervisor(control, children, frozenset(at), listen)
         pool = stack.enter_context(ThreadPoolExecutor(1))
         stack.callback(supervisor.end)
         stack.callback(unwanted.set)
-        for spec in specs:
-            assignment = Assignment(spec, config, describe, topology, control_uri, beside=on_this_host[spec.name])
+        for name, specs in at.items():
+            assignment = Assignment(specs, config, describe, topology, control_uri, beside=on_this_host[name])
             told = msgspec.json.encode(LocalAssignment(assignment, os.getpid(), tuple(sys.path)))
-            children.spawn(spec.name, ["tianji.worlds.real", f"tj-{spec.name}"], told)
+            children.spawn(name, ["tianji.worlds.real", f"tj-{name}"], told)
         future = pool.submit(work, topology, control_uri)
         supervisor.supervise(limit_s)
         unwanted.set()
@@ -94,7 +94,7 @@ def beside(
 
 @dataclass
 class Consumed:
-    """What came from an actor."""
+    """Chunks received from an actor."""
 
     chunks: int = 0
     steps: int = 0
@@ -105,10 +105,10 @@ class Consumed:
 def sampling(config: TrainConfig, describe: EnvDescription, window: Window) -> tuple[Consumed, list[Report]]:
     """An actor process that sends its chunks over shared memory to a consumer that gives them straight back."""
 
-    def consume(network: Network, topology: Topology, unwanted: threading.Event) -> Consumed:
+    def consume(channels: Channels, topology: Topology, unwanted: threading.Event) -> Consumed:
         edge, size = chunk_edge(config, describe), parameters(config, describe)
-        inlet = network.inlet(topology.addresses[names.chunks(0)], edge)
-        board = network.weights_outlet(topology.addresses[names.weights(0)], size)
+        inlet = channels.inlet(topology.addresses[names.chunks(0)], edge)
+        board = channels.weights_outlet(topology.addresses[names.weights(0)], size)
         policy = networks.build(config.network, describe.features, describe.actions)
         # Once: these actors sample on with what they have.
         board.publish(0, policy.initialise(config.seed))
@@ -138,11 +138,11 @@ def learning(config: TrainConfig, describe: EnvDescription, window: Window) -> l
     The window sees versions as they appear on the weights edge.
     """
 
-    def feed(network: Network, topology: Topology, unwanted: threading.Event) -> None:
+    def feed(channels: Channels, topology: Topology, unwanted: threading.Event) -> None:
         edge = chunk_edge(config, describe)
-        outlets = [network.outlet(topology.addresses[names.chunks(0)], edge, actor) for actor in range(config.actors)]
+        outlets = [channels.outlet(topology.addresses[names.chunks(0)], edge, actor) for actor in range(config.actors)]
         weights = np.zeros(parameters(config, describe), np.float32)
-        board = network.weights_inlet(topology.addresses[names.weights(0)], len(weights))
+        board = channels.weights_inlet(topology.addresses[names.weights(0)], len(weights))
         experience = [record(config, describe, actor) for actor in range(config.actors)]
         filled: set[SlotRef] = set()
         credit: list[list[SlotRef]] = [[] for _ in outlets]

@@ -1,8 +1,8 @@
 """A worker whose revision was made worse on purpose: `python -m benchmarks.gate.planted KIND PARENT`.
 
-- `sampling`, `learner`, `channel`: what an actor, a learner's update, or the ends of edges do takes 15 % longer; so much is
-  spent computing, as a clumsier program would, not sleeping.
-- `learning`: nothing takes longer, but advantages are bootstrapped from terminated steps, as if poles that fell had a future.
+- `sampling`, `learner`, `channel`: an actor's fragments, a learner's updates, or the ends of edges take 15 % longer. The time
+  is spent computing, not sleeping, as a slower program would.
+- `learning`: nothing takes longer, but advantages are bootstrapped from terminated steps.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _within = threading.local()
 def slow_down(owner: type, name: str) -> None:
     """Have a method take longer; one that calls another of these only once.
 
-    What is owed is paid when it is worth looking at the clock for; that this function is called at all counts towards it.
+    The extra time is collected until it is long enough to be measured by the clock. The cost of this wrapper counts towards it.
     """
     plain, clock = getattr(owner, name), time.perf_counter_ns
 
@@ -62,8 +62,8 @@ def sampling() -> None:
 
 def learner() -> None:
     """Optimizer steps."""
-    for kernel in (ppo_numpy.NumpyKernel, dqn_numpy.NumpyKernel):
-        slow_down(kernel, "step")
+    for updater in (ppo_numpy.NumpyUpdater, dqn_numpy.NumpyUpdater):
+        slow_down(updater, "step")
 
 
 def channel() -> None:

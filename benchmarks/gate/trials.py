@@ -65,14 +65,14 @@ def recorded(root: Path) -> dict[str, list[Comparison]]:
 def lines(found: dict[str, list[Comparison]]) -> list[str]:
     """What trials of each kind come to."""
     told = []
-    for kind, trials in sorted(found.items(), key=lambda item: (item[0] != NOTHING, item[0])):
+    for kind, trials in sorted(found.items(), key=lambda item: (not item[0].startswith(NOTHING), item[0])):
         decided = [gate.decide(one.worsenings(), one.better, one.rule) for one in trials]
         worse = sum(any(verdict.kind == "worse" for verdict in verdicts.values()) for verdicts, _, _ in decided)
         open_ones = sum(not gate.final(verdicts) for verdicts, _, _ in decided)
         interval = stats.binomtest(worse, len(trials)).proportion_ci(method="exact")
         rounds = [used for _, used, _ in decided]
         seconds = [sum(one.seconds for one in each.rounds[:used]) for each, used in zip(trials, rounds, strict=True)]
-        what = "called worse" if kind == NOTHING else "found"
+        what = "called worse" if kind.startswith(NOTHING) else "found"
         told.append(
             f"{kind}: {worse} of {len(trials)} {what} ({worse / len(trials):.1%}, "
             f"95 % interval {interval.low:.1%} to {interval.high:.1%}); "
@@ -90,8 +90,10 @@ def main(arguments: Sequence[str]) -> int:
     parser = OneLineParser(prog="trials", description="Trials of the regression gate.")
     parser.add_argument("--out", type=Path, metavar="DIR", help="go on with the trials in this folder")
     parser.add_argument("--show", type=Path, metavar="DIR", help="measure nothing: say what the trials in a folder come to")
-    parser.add_argument("--kinds", default=",".join((NOTHING, *KINDS)))
-    parser.add_argument("--each", type=int, default=1, help="trials of each kind in all (%(default)s)")
+    parser.add_argument(
+        "--kinds", default=",".join((NOTHING, *KINDS)), metavar="A,B,...", help="what is planted (default: %(default)s)"
+    )
+    parser.add_argument("--each", type=int, default=1, metavar="N", help="trials of each kind in all (default: %(default)s)")
     options = parser.parse_args(arguments)
     if (options.out is None) is (options.show is None):
         raise ConfigError("give one of --out and --show")

@@ -1,4 +1,4 @@
-"""Where the seconds of each process went: the numbers and colours of every figure that shows it."""
+"""Where the seconds of each role went: the numbers, colours and patterns of the figure that shows it."""
 
 from __future__ import annotations
 
@@ -7,33 +7,49 @@ from typing import Any
 import pandas as pd
 
 from reports.convergence.view import Trained
+from reports.looks import SKY, VERMILION
 
+ENVIRONMENTS, INFERENCE, SAMPLING, UPDATES, MOVING = (
+    "environments",
+    "inference",
+    "sampling (both of them)",
+    "updates",
+    "copying and sending",
+)
 CAUSES = {
-    ("busy", "env"): ("environments", "#15803d"),
-    ("busy", "infer"): ("inference", "#65a30d"),
-    ("busy", "sample"): ("sampling", "#4d9221"),
-    ("busy", "update"): ("updates", "#c2410c"),
-    ("busy", "serialise"): ("copying and encoding", "#ca8a04"),
-    ("busy", "send"): ("sending", "#a16207"),
-    ("wait", "samples"): ("waits for samples", "#cbd5e1"),
-    ("wait", "barrier"): ("waits for the last of a round", "#a8b3c2"),
-    ("wait", "weights"): ("waits for weights", "#94a3b8"),
-    ("wait", "credit"): ("waits for credit", "#b8a9c9"),
-    ("wait", "stop"): ("waits for the end", "#e2e8f0"),
+    ("busy", "env"): ENVIRONMENTS,
+    ("busy", "infer"): INFERENCE,
+    ("busy", "sample"): SAMPLING,
+    ("busy", "update"): UPDATES,
+    ("busy", "serialise"): MOVING,
+    ("busy", "send"): MOVING,
+    ("wait", "samples"): "waits for samples",
+    ("wait", "weights"): "waits for weights",
+    ("wait", "credit"): "waits for credit",
+    ("wait", "barrier"): "waits for others",
+    ("wait", "stop"): "waits for others",
 }
-"""What a process can be doing, in the order of drawing: what to call it, and its colour."""
+"""What a process can be doing, and what to call it."""
+FILLS = {ENVIRONMENTS: "#007a5a", INFERENCE: SKY, SAMPLING: "#1f4e79", UPDATES: VERMILION, MOVING: "#f0c75e"}
+"""The colours of work, in the order of drawing; in grey they are of different lightness."""
+HATCHES = {"waits for samples": "////", "waits for weights": "..", "waits for credit": "xxx", "waits for others": ""}
+"""The patterns of waiting, which has no colour."""
 
 
 def shares(view: Trained) -> pd.DataFrame:
-    """What each process was doing, in percent of its measured seconds, mean over runs; processes in the order of reading."""
+    """What processes of each role were doing, in percent of their measured seconds, over all runs; in the order of reading."""
     frame = view.points("time-shares")
+    frame = frame.assign(
+        role=[str(process).partition(" ")[0] for process in frame["process"]],
+        doing=[CAUSES.get(pair, "") for pair in zip(frame["state"], frame["cause"], strict=True)],
+    )
     found: list[tuple[Any, ...]] = []
     for label in view.shown:
-        for process, own in frame[frame["system"] == label].groupby("process", sort=True):
-            runs = own[["block", "measured_s"]].drop_duplicates()
-            for state, cause in CAUSES:
-                seconds = own["seconds"][(own["state"] == state) & (own["cause"] == cause)].sum()
+        for role, own in frame[frame["system"] == label].groupby("role", sort=True):
+            runs = own[["block", "process", "measured_s"]].drop_duplicates()
+            for doing in (*FILLS, *HATCHES):
+                seconds = own["seconds"][own["doing"] == doing].sum()
                 if seconds > 0:
                     percent = 100 * float(seconds / runs["measured_s"].sum())
-                    found.append((label, process, state, cause, percent, len(runs)))
-    return pd.DataFrame(found, columns=["system", "process", "state", "cause", "percent", "n"])
+                    found.append((label, role, doing, percent, runs["block"].nunique()))
+    return pd.DataFrame(found, columns=["system", "role", "doing", "percent", "n"])

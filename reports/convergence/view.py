@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from reports import bounds
-from reports.pairs import REFERENCE, SAME_CODE, SYNCHRONOUS, with_themselves
+from reports.pairs import REFERENCE, RELAXED, SAME_CODE, SYNCHRONOUS, synchronous, with_themselves
 from reports.table import Row
 from reports.view import View
 from suites.statistics.crossings import KINDS
@@ -22,8 +22,8 @@ class Trained(View):
     """Runs that trained one workload."""
 
     suite = "convergence"
-    parts = ("ratios", "threshold", "curves", "time", "resources", "certificate")
-    order = ("tianji", "tianji-relaxed", "sync", "sync-again", "xingtian", "rllib", "sb3")
+    parts = ("ratios", "threshold", "resources", "certificate")
+    order = ("tianji", "tianji-relaxed", "sync", "sync-again", "sync-one", "sync-one-again", "xingtian", "rllib", "sb3")
 
     @cached_property
     def labels(self) -> list[str]:
@@ -46,7 +46,7 @@ class Trained(View):
         return sorted({b.manifest.seed for b in self.bundles})
 
     def timed(self, kind: str) -> dict[str, Row]:
-        """By system, what is known of its time to a threshold; its value is null where no run got there."""
+        """Row of the time to a threshold, by system; its value is null if no run reached it."""
         rows = {label: self.row(label, "time_to_threshold_s", threshold_kind=kind) for label in self.labels}
         return {label: row for label, row in rows.items() if row is not None}
 
@@ -66,13 +66,34 @@ class Trained(View):
 
     @property
     def comparisons(self) -> list[tuple[str, str, str]]:
-        """What a pair compares, and the two: in all; engineering, which is same-code synchronous / peer; and discipline."""
-        peers = [label for label in self.peers if label != SYNCHRONOUS]
-        pairs = [("in all", REFERENCE, peer) for peer in peers]
-        pairs += [("discipline" if peer in SAME_CODE else "engineering", SYNCHRONOUS, peer) for peer in peers]
-        pairs += [("discipline", REFERENCE, SYNCHRONOUS)]
+        """What a pair compares, and the two.
+
+        In all: TianJi over a peer. Engineering: the synchronous system of the same code over a peer of other code. The rest
+        compares systems of the same code. Relaxing is the gain of asynchronous over synchronous training. Placement is the same
+        discipline with other roles in a process.
+        """
+        peers = [label for label in self.peers if label not in SYNCHRONOUS]
+        pairs = [("in all", REFERENCE, peer) for peer in peers if peer != RELAXED]
+        if (base := self.synchronous) is not None:
+            pairs += [("placement" if peer in SAME_CODE else "engineering", base, peer) for peer in peers if peer != RELAXED]
+        pairs += [(self.gained, REFERENCE, waiting) for waiting in SYNCHRONOUS]
+        pairs += [("relaxing", RELAXED, REFERENCE)]
         pairs += [("noise floor", *pair) for pair in with_themselves(self.labels)]
         return [pair for pair in pairs if self.met(*pair[1:])]
+
+    @property
+    def synchronous(self) -> str | None:
+        """The same code where everybody waits, as far as it ran."""
+        return synchronous(self.labels)
+
+    @property
+    def gained(self) -> str:
+        """What TianJi's time is beside that of the same code where everybody waits: on policy it waits as much."""
+        return "placement" if self.description["algo"] == "ppo" else "relaxing"
+
+    def costs(self, first: str, second: str, kind: str) -> Row | None:
+        """How many times fewer core-seconds the first takes to a threshold."""
+        return self.row(first, "core_seconds_to_threshold_ratio", threshold_kind=kind, baseline=second)
 
     @property
     def certified(self) -> dict[str, dict[str, str]]:

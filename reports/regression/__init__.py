@@ -1,1 +1,1 @@
-"""Whether one revision is worse than another, from what was recorded of both."""
+"""Is one revision worse than another? Answers from the records of both."""

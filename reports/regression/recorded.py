@@ -1,4 +1,4 @@
-"""Two folders of bundles as a comparison of two revisions: what is paired, and what may not be compared at all."""
+"""Turns two folders of bundles into a comparison of two revisions: pairs their runs, and refuses what cannot be compared."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from suites.statistics.summary import label_of
 from suites.transmission import analysis as transmission
 
 MACHINE = ("cpu_model", "cpu_count", "cpu_usable", "cpu_quota_cores", "memory_bytes", "kernel", "system")
-"""Of a bundle's environment: where one of these differs, times say nothing about the code."""
+"""Keys of a bundle's environment that must agree: otherwise times say nothing about the code."""
 MEMORY_TOLERANCE = 0.01
 OWN = "system"
-"""Of a bundle's configuration: a system's own options, which a revision may rename or add to."""
+"""Key of a bundle's configuration for a system's own options, which a revision may rename or add to."""
 
 TRANSFERS: tuple[tuple[str, str, Better], ...] = (
     ("goodput_bytes_per_s", "bytes/s", "higher"),
@@ -31,7 +31,7 @@ SCALING: tuple[tuple[str, str, Better], ...] = (
     ("unique_consumption_samples_per_s", "samples/s", "higher"),
     ("socket_bytes_per_payload_byte", "ratio", "lower"),
 )
-"""What is compared of runs of those suites: metric, unit and which way is better."""
+"""What is compared in these suites: metric, unit and the better direction."""
 
 
 class Measure(NamedTuple):
@@ -42,11 +42,11 @@ class Measure(NamedTuple):
     better: Better
     value: float
     reached: bool = True
-    """False of a time that only says how long it was not reached."""
+    """False if the run ended before: the value is then the time that it was watched."""
 
 
 Key = tuple[str, ...]
-"""Suite, workload, setting and system of a run, as its metrics are named by."""
+"""Suite, workload, setting and system of a run; metrics are named by it."""
 
 
 def compare(base: Path, head: Path, rule: Rule) -> Comparison:
@@ -93,7 +93,7 @@ def compare(base: Path, head: Path, rule: Rule) -> Comparison:
 
 
 Side = dict[tuple[Key, int], Bundle]
-"""Runs of a folder, by what they are of and their seeds."""
+"""Runs of a folder, by key and seed."""
 
 
 def _failures(base: Side, head: Side) -> Iterator[str]:
@@ -106,7 +106,7 @@ def _failures(base: Side, head: Side) -> Iterator[str]:
 
 
 def _paired(base: Side, head: Side) -> tuple[dict[str, Metric], dict[str, dict[int, tuple[float, float]]], dict[str, str]]:
-    """Metrics by name, their values of base and head by seed, and what has no such pair, with the reason."""
+    """Metrics by name, their pairs of values by seed, and the reason why others have no pair."""
     metrics: dict[str, Metric] = {}
     values: dict[str, dict[int, tuple[float, float]]] = {}
     left_out: dict[str, str] = {}
@@ -131,11 +131,11 @@ def _paired(base: Side, head: Side) -> tuple[dict[str, Metric], dict[str, dict[i
                 metrics[name] = Metric(name, metric, yours.unit, yours.better, {})
                 reached = mine.reached or yours.reached
                 somewhere[name] = somewhere.get(name, False) or reached
-                # Where neither got there, nobody was sooner, however long they were watched.
+                # If neither reached it, the two are a tie, however long each was watched.
                 values.setdefault(name, {})[seed] = (mine.value, yours.value if reached else mine.value)
     for name in (name for name, reached in somewhere.items() if not reached):
         del metrics[name], values[name]
-        left_out[name] = "nobody got there"
+        left_out[name] = "no run reached it"
     return metrics, values, left_out
 
 
@@ -165,7 +165,7 @@ def _configuration(b: Bundle) -> dict[str, Any]:
 
 
 def _measures(b: Bundle) -> Iterator[Measure]:
-    """What a gate asks of a completed run."""
+    """Values of a completed run that the gate compares."""
     try:
         match b.manifest.suite:
             case "transmission":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, Self
 
@@ -30,11 +31,9 @@ class Scaled(View):
     suite = SUITE
     prefix = f"{SUITE}-"
     order = NODE_SYSTEMS
-    parts = (
-        *("most", "speedup", "throughput", "efficiency", "nodes", "convergence", "times", "laws"),
-        *("wire", "traffic", "busy", "checks", "setup"),
-    )
+    parts = ("most", "speedup", "nodes", "times", "laws", "traffic", "checks", "setup")
     sparse = True
+    counts_nodes = True
 
     def __init__(self, data: Dataset, key: Key, setting: Setting) -> None:
         super().__init__(data, key, testbed=setting.testbed, scaling=setting.scaling)
@@ -57,6 +56,11 @@ class Scaled(View):
         unusable = [id(b) for b, _ in self.data.unusable]
         own = (b for b in self.bundles if b.manifest.status == "completed" and id(b) not in unusable)
         return sorted((b for b in own if setting_of(b) == self.setting), key=lambda b: b.manifest.nodes)
+
+    @property
+    def runs(self) -> Sequence[Bundle]:
+        """Runs on this testbed in this mode of scaling, with failed ones."""
+        return [b for b in self.bundles if (b.manifest.testbed, b.manifest.scaling) == self.setting[1:]]
 
     @property
     def description(self) -> dict[str, Any]:
@@ -128,22 +132,18 @@ class Scaled(View):
         """TianJi's ratio to another system."""
         return self.find(REFERENCE, metric, nodes=nodes, baseline=baseline, threshold_kind=kind)
 
+    def told(self, label: str, nodes: int, kind: str) -> bounds.Told:
+        """TianJi's ratio of times to another system, or a bound."""
+        return bounds.told(lambda metric: self.over(metric, label, nodes, kind))
+
     def fast(self, label: str, nodes: int, kind: str) -> str:
-        """TianJi's ratio of times to another system; a one-sided bound where one of them did not always get there."""
-        return bounds.told(lambda metric: self.over(metric, label, nodes, kind)).words
+        """The same as text."""
+        return self.told(label, nodes, kind).words
 
     def faster(self, label: str) -> dict[str, str]:
         """The same on the most nodes by definition of the threshold, where there is anything to tell."""
         found = {kind: self.fast(label, self.most, kind) for kind in KINDS}
         return {kind: words for kind, words in found.items() if words not in (bounds.NOTHING, bounds.NEITHER)}
-
-    @property
-    def efficiencies(self) -> dict[str, dict[str, list[Row]]]:
-        """Rows by system of what is left of either ideal that was measured: of its own on `one node` times nodes, and of as
-        many `copies` that do not communicate."""
-        own = {label: self.line(label, "unique_consumption_efficiency_ratio", baseline=SELF) for label in self.systems}
-        shares = {label: [row for n in self.nodes if (row := self.share(label, n))] for label in self.systems}
-        return {ideal: lines for ideal, lines in (("one node", own), ("copies", shares)) if any(lines.values())}
 
     @property
     def laws(self) -> dict[str, Row]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from reports import bounds
 from reports.pairs import REFERENCE
 from reports.table import Row
+from reports.tables import inverse
 from reports.view import View
 
 
@@ -13,7 +14,7 @@ class Balanced(View):
 
     suite = "staleness"
     prefix = "staleness-"
-    parts = ("balance", "waiting", "lag")
+    parts = ("balance", "waiting")
     non_inferiority = 1.10
     """Upper bound of the ratio of steps up to which relaxed training counts as not worse."""
     order = ("tianji", "tianji-relaxed", "tianji-one-sided", "tianji-unbalanced", "tianji-as-published")
@@ -21,6 +22,10 @@ class Balanced(View):
     def steps(self, label: str, kind: str) -> Row | None:
         """How many steps a system needs to a threshold, over the reference's."""
         return self.row(REFERENCE, "steps_to_threshold_ratio", threshold_kind=kind, baseline=label)
+
+    def costs(self, label: str, kind: str) -> Row | None:
+        """How many times fewer core-seconds a system takes to a threshold than the reference."""
+        return inverse(self.row(REFERENCE, "core_seconds_to_threshold_ratio", threshold_kind=kind, baseline=label))
 
     def fast(self, label: str, kind: str) -> bounds.Told:
         """How many times as fast a system reaches a threshold as the reference."""

@@ -16,7 +16,7 @@ class Traffic(View):
     """Messages of one workload through every pipe."""
 
     suite = "transmission"
-    parts = ("size", "explorers", "share", "latency", "ratio", "room", "goodput", "cost")
+    parts = ("ratio", "room", "goodput", "cost")
     order = ("tianji", "tianji-curve", "xingtian", "ray-store", "mp-queue", "pyzmq", *CEILINGS)
 
     @property

@@ -1,1 +1,1 @@
-"""The system's parts, each measured alone: what a regression gate compares with another revision."""
+"""Parts of the system measured alone, which the regression gate compares between revisions."""

@@ -1,4 +1,4 @@
-"""The micro benchmarks of a revision, in a few seconds: medians for the gate."""
+"""Micro benchmarks of a revision, which take a few seconds and give medians for the gate."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""Parts of the system: each does its work for a moment, alone in one process, and says how fast.
+"""Parts of the system, each measured alone in one process.
 
-What is measured is real role and channel code, without the waiting that makes a whole system's figures scatter. Three parts do
-not measure how fast the machine is: `returns-ppo` and `returns-dqn` train in the lockstep world, `production-unequal` runs
-roles on a clock of events. The same code gives them the same values to the last bit, however busy the machine is.
+The measured code is that of real roles and channels, without the waiting that makes figures of a whole system scatter. Three
+parts do not depend on the machine's speed. `returns-ppo` and `returns-dqn` train in the lockstep world, and
+`production-unequal` runs roles on a simulated clock. They give the same values bit for bit, however busy the machine is.
 
-A part is made by a generator function: it is given a seed and the part's settings, gets everything ready, and yields what does
-a piece of work; what it opened is closed when it goes on.
+A part is a generator function of a seed and the part's settings. It sets everything up and yields a function that does one
+piece of work. When it is resumed, it closes what it opened.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from suites.components.unequal import Clockwork
 from suites.components.work import Learning, frozen
 from suites.session import catalogue
 from tianji.channel.base import EdgeSpec
-from tianji.channel.registry import Network
+from tianji.channel.registry import Channels
 from tianji.channel.waiter import Waiter
 from tianji.config import TrainConfig
+from tianji.environments.delays import scale
 from tianji.layout import opaque_layout
 from tianji.messages import ChunkHeader, Episodes, SlotRef
-from tianji.roles.actor import Rollout
-from tianji.simulators import scale
+from tianji.roles.actor import Rollout, RolloutDone
+from tianji.run.training import train
 from tianji.topology import chunk_layout
-from tianji.training import train
 from tianji.worlds.sampler import Sampler
 
 Better = Literal["higher", "lower"]
@@ -47,7 +47,7 @@ Work = Callable[[], float]
 SLOTS = 16
 """Chunks in flight on an edge that is measured."""
 HANDSHAKE_S = 20.0
-"""In which two ends in one process must have found each other."""
+"""Seconds in which two ends in one process must have connected."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class Prepared:
         self.work = self._stack.enter_context(contextmanager(part.make)(seed, **part.settings))
 
     def measure(self, seconds: float) -> float:
-        """Work for at least so long; units a second. What is not timed has a value of its own."""
+        """Work for at least `seconds`, and return units per second. Parts that are not timed return their own value."""
         if not self._timed:
             return self.work()
         done, begun = 0.0, time.perf_counter()
@@ -126,7 +126,7 @@ def sampling(seed: int, workload: str) -> Iterator[Work]:
     sampler = Sampler(config, describe, layout, lambda ref: layout.views(memory), 0, time.monotonic_ns)
 
     def work() -> int:
-        done = sampler.run(Rollout(SlotRef(0, 0)))
+        done: RolloutDone = sampler.run(Rollout(SlotRef(0, 0)))
         sampler.take_finished()
         return done.count
 
@@ -176,9 +176,9 @@ def chunks(seed: int, scheme: str, size_bytes: int, slots: int) -> Iterator[Work
             waiter.wait(0.05)
         return slots
 
-    with Network() as network, tempfile.TemporaryDirectory(prefix="tj") as folder:
-        inlet = network.inlet("tcp://127.0.0.1:0" if scheme == "tcp" else f"{scheme}://{folder}/edge", spec)
-        outlet = network.outlet(inlet.uri, spec, 0)
+    with Channels() as channels, tempfile.TemporaryDirectory(prefix="tj") as folder:
+        inlet = channels.inlet("tcp://127.0.0.1:0" if scheme == "tcp" else f"{scheme}://{folder}/edge", spec)
+        outlet = channels.outlet(inlet.uri, spec, 0)
         with Waiter([inlet, outlet]) as waiter:
             _until_found(all_free, waiter, scheme)
             yield work
@@ -200,9 +200,9 @@ def weights(seed: int, scheme: str, parameters: int) -> Iterator[Work]:
             raise RuntimeError("a vector is not what was published")
         return 1
 
-    with Network() as network, tempfile.TemporaryDirectory(prefix="tj") as folder:
-        publisher = network.weights_outlet(f"{scheme}://{folder}/weights", parameters)
-        reader = network.weights_inlet(publisher.uri, parameters)
+    with Channels() as channels, tempfile.TemporaryDirectory(prefix="tj") as folder:
+        publisher = channels.weights_outlet(f"{scheme}://{folder}/weights", parameters)
+        reader = channels.weights_inlet(publisher.uri, parameters)
         publisher.publish(next(versions), vector)
         with Waiter([publisher, reader]) as waiter:
             _until_found(found, waiter, "weights")
@@ -210,7 +210,7 @@ def weights(seed: int, scheme: str, parameters: int) -> Iterator[Work]:
 
 
 def returns(seed: int, workload: str, steps: int) -> Iterator[Work]:
-    """What is learnt from so many steps: the mean return of all episodes, in the lockstep world."""
+    """Mean return of all episodes after training for `steps` steps in the lockstep world."""
     config = replace(_config(workload, seed), world="lockstep", stop_steps=steps, stop_seconds=None)
 
     def value() -> float:
@@ -227,7 +227,7 @@ def returns(seed: int, workload: str, steps: int) -> Iterator[Work]:
 
 
 def unequal(seed: int, workload: str, round_s: float, sigma: float, seconds: float) -> Iterator[Work]:
-    """What relaxed actors whose speeds differ four times produce: nobody should wait for the slowest.
+    """Production of relaxed actors whose speeds differ fourfold. None should wait for the slowest.
 
     Parameters
     ----------
@@ -286,6 +286,6 @@ PARTS = {
 
 
 def described() -> Iterator[dict[str, Any]]:
-    """What a gate must know of each part before it compares two revisions."""
+    """Description of each part, which the gate needs to compare two revisions."""
     for part in PARTS.values():
         yield {name: getattr(part, name) for name in ("name", "about", "unit", "better", "timed", "configuration")}

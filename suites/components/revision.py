@@ -1,4 +1,4 @@
-"""A revision of this project with an environment of its own, and the process in which its parts are measured."""
+"""A revision of this project in its own virtual environment, and the process that measures its parts."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from suites.components.worker import PROTOCOL
 from tianji.launch.children import ONE_THREAD
 
 START_S = 120.0
-"""In which a worker must have imported everything."""
+"""Seconds in which a worker must have imported everything."""
 RevisionFailed = ChildFailed
 """A revision cannot be measured; the text says which, and what it said itself."""
 
 
 class Revision(NamedTuple):
-    """Where a revision is."""
+    """Location of a revision."""
 
     name: str
-    """As it is called in messages."""
+    """Name in messages."""
     python: str
     """Interpreter of its environment."""
     tree: Path
-    """Its checkout; it is where its processes run."""
+    """Its checkout, in which its processes run."""
     worker: tuple[str, ...] = ("-m", "suites.components.worker")
 
     def environment(self) -> dict[str, str]:
@@ -48,7 +48,7 @@ class Worker(Child):
         super().__init__(revision.name, command, cwd=revision.tree, env=revision.environment())
 
     def hello(self) -> dict[str, Any]:
-        """What it says of itself."""
+        """Self-description of the worker."""
         found = self.answer(START_S)
         if found.get("protocol") != PROTOCOL:
             raise RevisionFailed(f"{self.name}: speaks protocol {found.get('protocol')} of its parts, not {PROTOCOL}")

@@ -1,7 +1,7 @@
-"""Two revisions, measured in turns on the same machine until the gate can decide.
+"""Measures two revisions in turns on the same machine until the gate can decide.
 
-A *round* starts both in fresh processes, so that where memory happens to lie is drawn anew, and within it they take many short
-turns (A B, B A, ...) on the same core: what else the machine does meanwhile meets both. A round counts once.
+A *round* starts both revisions in fresh processes, so that memory layout is random. Within a round they take many short turns
+(A B, B A, ...) on the same core, so that other load affects both. A round counts as one pair.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from msgspec.structs import replace
 
 from suites.components import micro
 from suites.components.revision import Revision, RevisionFailed, Worker
-from suites.statistics import comparison as record
 from suites.statistics import gate
 from suites.statistics.comparison import Comparison, Metric, Round, Side
+from suites.statistics.rounds import until_decided
 
 SECONDS, TURNS = 0.03, 10
-"""Of one turn, and how often each part of each revision has one in a round."""
+"""Seconds of one turn, and number of turns of each part and revision in a round."""
 LIMIT_S = 300.0
-"""In which anything that is asked must be answered: returns of DQN take longest."""
+"""Seconds in which a request must be answered. Returns of DQN take longest."""
 
 
 class Session:
@@ -72,18 +72,7 @@ class Session:
         RevisionFailed
             when one of the two cannot be measured. No process is left running then, nor after Ctrl-C.
         """
-        found: Comparison | None = None
-        for number in range(self._rule.looks[-1]):
-            found = self._round(number, found)
-            record.write(found, self._folder)
-            verdicts, used, over = gate.decide(found.worsenings(), found.better, self._rule)
-            if used == number + 1:
-                open_ones = [name for name, verdict in verdicts.items() if verdict.kind == "inconclusive"]
-                self._say(f"{used} rounds: {_state(verdicts, open_ones)}")
-            if over:
-                break
-        assert found is not None
-        return found
+        return until_decided(self._round, self._rule, self._folder, self._say)
 
     def _round(self, number: int, known: Comparison | None) -> Comparison:
         """One more round."""
@@ -112,7 +101,7 @@ class Session:
         return replace(known, rounds=(*known.rounds, one))
 
     def _begin(self, hellos: dict[Side, dict[str, Any]]) -> Comparison:
-        """What there is to compare.
+        """Start a comparison of the parts that both revisions have.
 
         Raises
         ------
@@ -177,11 +166,3 @@ def in_turns(
                 values[side] = workers[side].answer(LIMIT_S)["value"]
             pairs[name].append((values["base"], values["head"]))
     return pairs
-
-
-def _state(verdicts: dict[str, gate.Judgement], open_ones: Sequence[str]) -> str:
-    """Where a comparison stands, in a few words."""
-    worse = [name for name, verdict in verdicts.items() if verdict.kind == "worse"]
-    if worse:
-        return f"worse: {', '.join(worse)}"
-    return f"not decided yet: {', '.join(open_ones)}" if open_ones else "nothing is worse"

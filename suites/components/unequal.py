@@ -1,7 +1,7 @@
-"""Roles of unequal speed on a clock of events: what the rule of who waits for whom lets be produced, and nothing else.
+"""Roles of unequal speed on a simulated clock, which show the production that a discipline allows.
 
-Actors and a learner are the real state machines. Work takes the time that it is said to take, messages take none, and nothing
-is computed: the same figures come out on every machine, to the last digit.
+Actors and a learner are the real state machines. Work takes its stated time, messages take none, and nothing is computed. So
+figures are the same on every machine, to the last digit.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from tianji.worlds.assembly import learner
 
 LAYOUT, PORT = 1, "chunks"
 Durations = Callable[[int], Iterator[float]]
-"""From an actor's number to the seconds that its chunks take, without end."""
+"""Function from an actor's number to the endless durations of its chunks, in seconds."""
 
 
 @dataclass
@@ -72,8 +72,7 @@ class Clockwork:
         self.waited = [0.0] * config.actors
         self.learner: Learner = learner(RoleSpec("learner", 0, 0, "learner"), config, LAYOUT, PORT)
         self.actors = [
-            Actor(f"actor {number}", producer=number, layout=LAYOUT, fresh_weights=config.on_policy)
-            for number in range(config.actors)
+            Actor(f"actor {number}", producer=number, layout=LAYOUT, discipline=config.rule) for number in range(config.actors)
         ]
         for number, actor in enumerate(self.actors):
             self._tell(actor, Credited(PORT, [SlotRef(number, n) for n in range(self.learner.balance.first_credit)]))

@@ -1,4 +1,4 @@
-"""Work for parts of the system that stand alone: experience to learn from, and rounds of updates on it."""
+"""Work for parts that are measured alone: experience to learn from, and rounds of updates on it."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from tianji.algorithms import algorithm
-from tianji.algorithms.algorithm import Experience
+from tianji.algorithms.replay import Experience
 from tianji.config import TrainConfig
-from tianji.envs import EnvDescription
+from tianji.environments.description import EnvDescription
 from tianji.messages import SlotRef
 from tianji.roles.actor import Rollout
 from tianji.topology import chunk_layout
@@ -72,7 +72,7 @@ class Learning:
         self._actors = [
             [layout.views(chunk.memory) for chunk in record(config, describe, actor)] for actor in range(config.actors)
         ]
-        if self.algorithm.reuses:
+        if self.algorithm.replays:
             # Until there is enough to learn from.
             while not self.round():
                 pass
@@ -82,7 +82,7 @@ class Learning:
         config, number = self._config, self._rounds
         self._rounds += 1
         before = number * config.round_steps
-        if not self.algorithm.reuses:
+        if not self.algorithm.replays:
             # The learner's chunks are a round old when it gets to them, for sampling goes on meanwhile.
             return self.algorithm.update([chunks[number % RECORDED] for chunks in self._actors], before, stale=True)
         each = config.round_chunks // config.actors

@@ -1,13 +1,14 @@
-"""A process that measures parts of this revision when it is told to: `python -m suites.components.worker PARENT`.
+"""Process that measures parts of this revision on request: `python -m suites.components.worker PARENT`.
 
-It talks over standard input and output, a JSON object a line, so that another revision can ask it:
+It reads requests from standard input and answers on standard output, one JSON object per line, so that other revisions can use
+it:
 
     <- {"protocol": 1, "tree": "...", "environment": {...}, "parts": [{"name": "sampling", "unit": "steps/s", ...}, ...]}
     -> {"prepare": "sampling", "seed": 3}      <- {"ready": "sampling"}
     -> {"measure": "sampling", "seconds": 0.1} <- {"value": 123456.7}
     -> {"close": "sampling"}                   <- {"closed": "sampling"}
 
-Whatever fails is told as {"error": "..."}, and ends the process. It ends with its parent, and when its input ends.
+Any failure is reported as {"error": "..."} and ends the process. It also ends with its parent, and when its input ends.
 """
 
 from __future__ import annotations

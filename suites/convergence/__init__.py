@@ -1,1 +1,1 @@
-"""How fast does training reach a return? Time, steps and core-seconds to threshold, by two definitions."""
+"""The convergence suite: time, steps and core-seconds to a threshold of the return, by two definitions."""

@@ -1,4 +1,4 @@
-"""From bundles to what they say: curves, crossings and summary rows. Pure functions; imports no package that trains."""
+"""Analysis of convergence bundles: curves, crossings and summary rows. It is pure and imports no package that trains."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from suites.statistics.intervals import bootstrap_iqm, paired_ratio
 from suites.statistics.summary import Row, identity, label_of
 
 WARM_UP_SHARE = 0.1
-"""Of the steps that a run took, left out of throughput."""
+"""Share of a run's steps that is left out of throughput."""
 
 
 @dataclass(frozen=True)
@@ -124,13 +124,14 @@ SCALARS: tuple[tuple[str, str, Callable[[Run], float | None]], ...] = (
     ("final_training_return", "return", lambda run: run.training["mean_return"].iloc[-1] if len(run.training) else None),
     ("own_final_return", "return", lambda run: run.counters.get("own_episode_return_mean")),
     ("staleness_mean_versions", "versions", lambda run: run.counters.get("learner_staleness_mean_versions")),
+    ("staleness_mean_rounds", "rounds", lambda run: run.counters.get("learner_staleness_mean_rounds")),
     ("overlap_bound_ratio", "ratio", overlap_bound),
 )
 """Metrics of one run; what a run does not know is left out."""
 
 
 def _ratios(workload: str, first: str, second: str, runs: list[Run]) -> Iterator[Row]:
-    """How many times faster the first is: within blocks in which both got there, and one-sided bounds."""
+    """Speed-up of the first system: ratios of blocks in which both reached the target, and one-sided bounds."""
     ours, theirs = ({run.block: run for run in runs if run.label == label} for label in (first, second))
     blocks = sorted(ours.keys() & theirs.keys())
 
@@ -140,7 +141,8 @@ def _ratios(workload: str, first: str, second: str, runs: list[Run]) -> Iterator
 
     for kind in KINDS:
         time, *bounds = time_ratios(ours, theirs, kind)
-        for metric, estimate, censored in (time, paired("steps_to_threshold_ratio", partial(_steps, kind)), *bounds):
+        cores = paired("core_seconds_to_threshold_ratio", partial(_core_seconds, kind))
+        for metric, estimate, censored in (time, paired("steps_to_threshold_ratio", partial(_steps, kind)), cores, *bounds):
             more = {"baseline": second, "threshold_kind": kind, "censored": censored}
             yield row(workload, first, metric, "ratio", estimate, **more)
     metric, estimate, censored = paired("production_ratio", _seconds_a_step)
@@ -157,6 +159,11 @@ def _steps(kind: str, run: Run) -> float | None:
     return None if crossing is None else float(crossing.steps)
 
 
+def _core_seconds(kind: str, run: Run) -> float | None:
+    crossing = run.crossings[kind]
+    return None if crossing is None else crossing.core_seconds
+
+
 WHAT = ["workload", "system", "session", "block", "seed"]
 """Columns that say what a line is of."""
 
@@ -166,7 +173,7 @@ def _what(run: Run) -> dict[str, Any]:
 
 
 def curves(runs: list[Run], kind: str) -> pd.DataFrame:
-    """Learning curves of all runs, long form: workload, system, session, block, seed, seconds, steps, mean_return."""
+    """Learning curves of all runs in long form. Columns: those of `WHAT`, then seconds, steps and mean_return."""
     parts = [(run.training if kind == "training" else run.evaluated).assign(**_what(run)) for run in runs]
     columns = [*WHAT, "seconds", "steps", "mean_return"]
     return pd.concat(parts, ignore_index=True)[columns] if parts else pd.DataFrame(columns=columns)

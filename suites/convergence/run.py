@@ -1,4 +1,4 @@
-"""Runs the convergence suite: one system trains on one workload, and one player for all judges its snapshots afterwards."""
+"""Runs the convergence suite: a system trains on a workload, and the common evaluator plays its snapshots afterwards."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from suites.session.suite import Request, Suite, Work
 from tianji.settings import convert
 
 MEASURED_SHARE = 0.8
-"""Of a cell's time, for the progress bar: the rest is evaluation."""
+"""Share of a cell's time for the progress bar. The rest is evaluation."""
 
 
 class Convergence(Suite):

@@ -1,17 +1,17 @@
-"""What the convergence suite runs in each profile: constants only."""
+"""Profiles of the convergence suite, as constants."""
 
 from msgspec import Struct
 
 
 class Profile(Struct, frozen=True, kw_only=True):
-    """How much of the suite is run."""
+    """Extent of a run of the suite."""
 
     workloads: tuple[str, ...]
     systems: tuple[str, ...]
     on_policy: tuple[str, ...] = ()
     """Further ones, of workloads that are trained on policy."""
     first_block_only: tuple[str, ...] = ()
-    """Those of them that sit out all blocks but the first, unless a user names systems."""
+    """Systems that run in the first block only, unless the user names systems."""
     blocks: int
     twice: str
     """The system that runs twice in each block: A against A shows the noise floor."""

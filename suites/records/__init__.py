@@ -1,1 +1,1 @@
-"""What a run leaves, and where it is kept: bundles, events, sealed sessions, the machine."""
+"""Records of runs: bundles, events, sealed sessions, and descriptions of the machine."""

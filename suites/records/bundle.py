@@ -1,6 +1,7 @@
-"""The result of one run: a directory with `bundle.json` and `events.jsonl`, written once and never edited.
+"""Bundles: the result of one run, a directory with `bundle.json` and `events.jsonl` that is written once and never edited.
 
-Of the project this imports the events alone (`suites.records.events`): whoever has a bundle can read it.
+This module imports nothing that measures, so that a bundle can be read anywhere. Bundles are not trusted: names, sizes and the
+contents that a suite promises are checked once, when a bundle is read (`limits`, `events`, `promises`).
 """
 
 from __future__ import annotations
@@ -8,25 +9,25 @@ from __future__ import annotations
 import os
 import re
 import time
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
-from suites.records.events import AnyEvent, Phase, PhaseName
+from suites.records import limits, promises
+from suites.records.events import AnyEvent, Named, Phase, PhaseName
+from suites.records.limits import BundleError as BundleError
+from suites.records.limits import Count, Key, Name, Number, Prose, Room, Text
+from suites.records.promises import Few
 
 SCHEMA = "tianji-bench/bundle/1"
 CERTIFICATE = "certificate.json"
 PARTIAL = ".partial"
 """Suffix of a cell's directory until it is measured and evaluated."""
 
-
-Scalar = bool | int | float | str
-
-
-class BundleError(Exception):
-    """A bundle breaks the schema; the text is one line that names the file and what is wrong."""
+Scalar = bool | Annotated[int, Meta(ge=-(2**53), le=2**53)] | Number | Text
 
 
 class Manifest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -34,48 +35,57 @@ class Manifest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     schema: str
     status: Literal["completed", "failed", "interrupted"]
-    suite: str
-    profile: str
-    workload: str
-    system: str
-    system_title: str
-    seed: int
-    replica: int
+    suite: Name
+    profile: Name
+    workload: Name
+    system: Name
+    system_title: Text
+    seed: Count
+    replica: Annotated[int, Meta(ge=0, le=1)]
     """0, or 1 for the second run of a system within a block: A against A."""
-    block: int
-    position: int
+    block: Count
+    position: Count
     """Within the block, in order of execution."""
-    session: str
+    session: Name
     testbed: Literal["local", "netns", "ray"] = "local"
-    nodes: int = 1
+    nodes: Few = 1
     division: Literal["closed", "open"] = "closed"
+    """`closed`: the project's workload, unchanged. `open`: anything else."""
+    tuned: bool = False
+    """Whether settings of a system were chosen by hand for this workload; otherwise they are what its adapter makes of it."""
     scaling: Literal["strong", "weak"] | None = None
-    size_bytes: int | None = None
-    explorers: int | None = None
-    options: dict[str, Scalar] = {}
+    size_bytes: Count | None = None
+    explorers: Few | None = None
+    options: Annotated[dict[Key, Scalar], Meta(max_length=16)] = {}
     """Values of further axes that the suite varies."""
-    cores: int
+    cores: Count
     configuration: dict[str, Any]
     """`workload`: the complete workload; `system`: how the system translated it."""
-    deviations: list[str]
+    deviations: Annotated[list[Prose], Meta(max_length=200)]
     environment: dict[str, Any]
-    phases_s: dict[str, float]
+    phases_s: Named
     """`setup`, `measured`, `teardown`."""
-    exit_status: int | None = None
-    error: str | None = None
+    exit_status: Annotated[int, Meta(ge=-(2**31), le=2**31)] | None = None
+    error: Prose | None = None
     """Last lines of a failed run's output."""
-    derived_from: str | None = None
-    """Of a thinned copy, as earlier versions committed: SHA-256 over the parent's two files."""
+    derived_from: Text | None = None
+    """SHA-256 over the parent's two files, for a thinned copy as earlier versions committed."""
+
+    @property
+    def axes(self) -> dict[str, Scalar]:
+        """Values within which runs are compared: `options`, and the division where it is not closed and vanilla."""
+        marks: dict[str, Scalar] = {"division": self.division} if self.division != "closed" else {}
+        return {**self.options, **marks, **({"tuned": True} if self.tuned else {})}
 
 
 class Equivalence(Struct, frozen=True, forbid_unknown_fields=True):
     """One quantity of one system against the certificate's reference; see `baselines.certificate`."""
 
-    workload: str
-    system: str
-    quantity: str
-    error: float | None
-    scale: float
+    workload: Name
+    system: Name
+    quantity: Text
+    error: Number | None
+    scale: Number
     equal: bool | None
 
 
@@ -84,7 +94,7 @@ class Certificate(Struct, frozen=True, forbid_unknown_fields=True):
 
     schema: Literal["tianji-bench/certificate/1"]
     findings: list[Equivalence]
-    failures: dict[str, str]
+    failures: dict[Name, Prose]
     """Systems that could not be certified, and why."""
 
 
@@ -94,6 +104,11 @@ class Bundle(Struct, frozen=True):
     manifest: Manifest
     events: list[AnyEvent]
     path: Path
+
+
+def marked(bundle: Bundle, division: Literal["closed", "open"], tuned: bool) -> Bundle:
+    """The same run, marked as of this division, and as vanilla or tuned."""
+    return msgspec.structs.replace(bundle, manifest=msgspec.structs.replace(bundle.manifest, division=division, tuned=tuned))
 
 
 _events = msgspec.json.Decoder(AnyEvent)
@@ -122,31 +137,43 @@ class EventLog:
         self._file.close()
 
 
-def read_events(path: Path) -> list[AnyEvent]:
+def read_events(path: Path, room: Room | None = None) -> list[AnyEvent]:
     """Events of a file, in order of writing.
+
+    Parameters
+    ----------
+    room
+        of all files that are read together.
 
     Raises
     ------
     BundleError
         for a line that is no event of this schema.
     """
-    events = []
-    try:
-        lines = path.read_bytes().split(b"\n")
-    except OSError as error:
-        raise BundleError(f"{path}: {error.strerror}") from None
-    if lines.pop() != b"":
-        raise BundleError(f"{path}: its last line is cut short; the run was not finished")
-    for number, line in enumerate(lines, 1):
-        try:
-            events.append(_events.decode(line))
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise BundleError(f"{path}: line {number}: {error}") from None
+    events, own = [], Room(limits.RUN_VALUES)
+    with limits.opened(path, limits.EVENTS_BYTES) as file:
+        for number, line in enumerate(iter(partial(file.readline, limits.EVENT_BYTES), b""), 1):
+            if not line.endswith(b"\n"):
+                short = len(line) < limits.EVENT_BYTES
+                why = "its last line is cut short; the run was not finished" if short else f"line {number} is too long"
+                raise BundleError(f"{path}: {why}")
+            # A value ends with a comma, or with the line.
+            for counted in (own, room) if room else (own,):
+                counted.take(1 + line.count(b","), f"{path}: line {number}")
+            try:
+                events.append(_events.decode(line))
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+                raise BundleError(f"{path}: line {number}: {error}") from None
     return events
 
 
-def read(directory: Path) -> Bundle:
+def read(directory: Path, room: Room | None = None) -> Bundle:
     """Read and check one bundle.
+
+    Parameters
+    ----------
+    room
+        of all that are read together.
 
     Raises
     ------
@@ -154,11 +181,9 @@ def read(directory: Path) -> Bundle:
         when a file is missing or breaks the schema.
     """
     path = directory / "bundle.json"
-    try:
-        data = path.read_bytes()
-    except FileNotFoundError:
-        raise BundleError(f"{path}: no such file; a bundle is a directory with bundle.json and events.jsonl") from None
-    return Bundle(decode_manifest(data, path), read_events(directory / "events.jsonl"), directory)
+    if not os.path.lexists(path):
+        raise BundleError(f"{path}: no such file; a bundle is a directory with bundle.json and events.jsonl")
+    return Bundle(decode_manifest(limits.contents(path), path), read_events(directory / "events.jsonl", room), directory)
 
 
 def decode_manifest(data: bytes | str, place: Path) -> Manifest:
@@ -171,10 +196,14 @@ def decode_manifest(data: bytes | str, place: Path) -> Manifest:
     """
     try:
         manifest = _manifest.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BundleError(f"{place}: damaged, or not a bundle of schema {SCHEMA}: {error}") from None
     if manifest.schema != SCHEMA:
         raise BundleError(f"{place}: has schema {manifest.schema}; this version reads {SCHEMA}")
+    try:
+        promises.check(manifest.suite, manifest.configuration, manifest.environment)
+    except ValueError as error:
+        raise BundleError(f"{place}: {error}") from None
     return manifest
 
 
@@ -197,18 +226,35 @@ def publish(partial: Path, manifest: Manifest) -> Path:
     return final
 
 
-_PATH = re.compile(r"(?<![\w.:/])/(?:[\w.@+-]+/)+([\w.@+-]+)")
+PATH = re.compile(r"(?<![\w.:/])/(?:[\w.@+-]+/)+([\w.@+-]+)")
 
 
 def scrub(text: str) -> str:
     """Take out what says whose machine it was: absolute paths keep their last part; host and user names go."""
-    text = _PATH.sub(r".../\1", text)
+    text = PATH.sub(r".../\1", text)
     node = os.uname().nodename
     names = [node, os.environ.get("USER", ""), os.environ.get("LOGNAME", "")]
     for name in names:
         if len(name) > 2 and name not in ("root", "localhost"):
             text = re.sub(rf"(?<![\w-]){re.escape(name)}(?![\w-])", "(host)" if name == node else "(user)", text)
     return text
+
+
+def plan(path: Path) -> dict[str, Any]:
+    """What a session's `session.json` says, without what says whose machine it was; it has `cells`.
+
+    Raises
+    ------
+    BundleError
+        when it is damaged.
+    """
+    try:
+        plan = msgspec.json.decode(scrub(limits.contents(path).decode()), type=dict[str, Any])
+        limits.plain(plan)
+        msgspec.convert(plan.get("cells"), list[Any])
+    except (ValueError, RecursionError) as error:
+        raise BundleError(f"{path}: damaged: {error}") from None
+    return plan
 
 
 def certificates(roots: list[Path]) -> list[Certificate]:
@@ -220,10 +266,10 @@ def certificates(roots: list[Path]) -> list[Certificate]:
         for a damaged one.
     """
     found = []
-    for path in sorted({path for root in roots for path in root.rglob(CERTIFICATE)}):
+    for path in sorted({path for root in roots for path in limits.found(root, CERTIFICATE.__eq__)}):
         try:
-            found.append(msgspec.json.decode(path.read_bytes(), type=Certificate))
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            found.append(msgspec.json.decode(limits.contents(path), type=Certificate))
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise BundleError(f"{path}: damaged certificate: {error}") from None
     return found
 
@@ -239,7 +285,7 @@ def find(roots: list[Path]) -> list[Path]:
         {
             path.parent
             for root in roots
-            for path in root.rglob("bundle.json")
+            for path in limits.found(root, "bundle.json".__eq__)
             if path.parent.suffix != PARTIAL and "superseded" not in path.parts
         }
     )

@@ -1,4 +1,4 @@
-"""What a result was measured on: hardware, kernel, versions, limits. No host name, user name or path."""
+"""Description of the machine of a result: hardware, kernel, versions, limits. It has no host name, user name or path."""
 
 from __future__ import annotations
 
@@ -43,20 +43,20 @@ def manifest() -> dict[str, Any]:
 
 
 def name(environment: dict[str, Any]) -> str:
-    """What to call the machine of a manifest."""
+    """Name of the machine of a manifest."""
     cores = environment["cpu_usable"]
     return f"{cores} core{'s' * (cores != 1)} of {environment['cpu_model']}"
 
 
 def key(environment: dict[str, Any]) -> tuple[Any, ...]:
-    """What tells machines apart: processor, cores, quota, memory in GiB, and the kernel without its build."""
+    """Key that identifies a machine: processor, cores, quota, memory in GiB, and the kernel without its build."""
     cpu = environment.get("cpu_model"), environment.get("cpu_usable"), environment.get("cpu_quota_cores")
     kernel = re.match(r"[\d.]*", environment.get("kernel", ""))
     return *cpu, round(environment.get("memory_bytes", 0) / 2**30), kernel and kernel[0]
 
 
 def names(environments: Iterable[dict[str, Any]]) -> dict[tuple[Any, ...], str]:
-    """By key, what to call each machine: with memory and kernel where others would be called the same."""
+    """Name of each machine by key, with memory and kernel if names would be equal."""
     found = {key(one): name(one) for one in environments}
     alike = Counter(found.values())
     return {
@@ -65,7 +65,7 @@ def names(environments: Iterable[dict[str, Any]]) -> dict[tuple[Any, ...], str]:
 
 
 def noise_floor() -> float:
-    """How much the speed of one core scatters: standard deviation over mean of a fixed loop's rate in windows of 50 ms."""
+    """Scatter of one core's speed: standard deviation over mean of a fixed loop's rate in windows of 50 ms."""
     rates = []
     for _ in range(WINDOWS):
         loops, start = 0, time.perf_counter()

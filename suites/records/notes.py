@@ -1,4 +1,4 @@
-"""What `sessions.toml` says of the sealed sessions below its folder: what each is for, and what took its place and why."""
+"""Notes on sealed sessions in `sessions.toml`: the purpose of each, and by which session and why it was superseded."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from suites.records import limits
 from suites.records.bundle import BundleError, Manifest
+from suites.records.limits import Name, Text
 
 FILE = "sessions.toml"
 
@@ -17,10 +19,10 @@ FILE = "sessions.toml"
 class Superseded(Struct, frozen=True, forbid_unknown_fields=True):
     """Why runs of a session are in no figure any more."""
 
-    by: str
+    by: Text
     """The session that took their place."""
-    why: str
-    systems: tuple[str, ...] = ()
+    why: Text
+    systems: tuple[Name, ...] = ()
     """Whose runs; none named: all."""
 
     def covers(self, manifest: Manifest) -> bool:
@@ -28,15 +30,24 @@ class Superseded(Struct, frozen=True, forbid_unknown_fields=True):
         return not self.systems or manifest.system in self.systems
 
 
+class Renamed(Struct, frozen=True, forbid_unknown_fields=True):
+    """Current name of a system."""
+
+    id: Name
+    title: Text
+
+
 class Note(Struct, frozen=True, forbid_unknown_fields=True):
     """What is known of a sealed session beside what was measured."""
 
-    purpose: str
+    purpose: Text
+    renamed: dict[Name, Renamed] = {}
+    """Systems of the session that are known by another id today."""
     superseded: Superseded | None = None
 
 
 def note(file: Path) -> Note | None:
-    """What the nearest `sessions.toml` above a sealed session says of it; None where none does.
+    """Note on a sealed session in the nearest `sessions.toml` above it; None if there is none.
 
     Raises
     ------
@@ -64,8 +75,8 @@ def superseded(files: Sequence[Path]) -> dict[Path, Superseded]:
 
 
 def notes(path: Path) -> dict[str, Note]:
-    """By file name relative to its folder, what `sessions.toml` says of each sealed session."""
+    """Notes of a `sessions.toml` by the file name of each sealed session, relative to its folder."""
     try:
-        return msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), dict[str, Note])
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
+        return msgspec.convert(tomllib.loads(limits.contents(path).decode()), dict[str, Note])
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError, msgspec.ValidationError, RecursionError) as error:
         raise BundleError(f"{path}: damaged: {error}") from None

@@ -1,1 +1,1 @@
-"""How does throughput, and the time to a return, change with the number of nodes?"""
+"""The scaling suite: throughput and time to a return, by the number of nodes."""

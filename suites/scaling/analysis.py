@@ -1,7 +1,7 @@
-"""From bundles to what they say of scaling: throughput in the steady window, and what nodes used meanwhile.
+"""Analysis of scaling bundles: throughput in the steady window, and the resources that nodes used meanwhile.
 
-Pure functions; imports no package that trains. Production (steps sampled), consumption (samples trained on, repeats counted)
-and unique consumption (each sample once) are three quantities that are never mixed.
+Functions are pure, and no package that trains is imported. Three quantities are kept apart. Production is steps sampled.
+Consumption is samples trained on, with repetitions. Unique consumption counts each sample once.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ and direction that carried most. The busy share of a learner is that of its upda
 
 
 class Setting(NamedTuple):
-    """What runs have in common that may be compared: sorted by these."""
+    """Properties shared by runs that may be compared, in order of sorting."""
 
     workload: str
     testbed: str
@@ -66,7 +66,7 @@ class Setting(NamedTuple):
 
     @property
     def slug(self) -> str:
-        """As part of a file's name."""
+        """Text for file names."""
         return "-".join(self)
 
 
@@ -79,10 +79,10 @@ USED = {
     "socket_bytes_per_s": "socket_bytes",
     "control_bytes_per_s": "control_bytes",
 }
-"""What a node used a second, and the total that each is the growth of."""
+"""Rates of a node's resources, and the total of which each is the growth."""
 NODE_COLUMNS = ["node", *dict.fromkeys(["cpu_cores", "cpu_budget_share", *USED])]
 Rates = dict[str, float | None]
-"""By `NODE_COLUMNS`, what a node used in the steady window; None: not known there."""
+"""Resources of a node in the steady window, by `NODE_COLUMNS`; None: unknown."""
 
 
 @dataclass(frozen=True)
@@ -92,19 +92,19 @@ class Run:
     bundle: Bundle
     window_s: float
     metrics: dict[str, float | None]
-    """By the names of `SCALARS`."""
+    """Metrics by the names of `SCALARS`."""
     rates: tuple[Rates, ...]
     learning: Learning | None
-    """Of a run that trained to a threshold."""
+    """Learning of a run that trained to a threshold."""
 
     @property
     def label(self) -> str:
-        """Of its system."""
+        """Label of its system."""
         return label_of(self.bundle)
 
     @property
     def nodes(self) -> int:
-        """How many there were."""
+        """Number of nodes."""
         return self.bundle.manifest.nodes
 
     @property
@@ -119,7 +119,7 @@ class Run:
 
     @property
     def block(self) -> Block:
-        """Which runs it may be paired with, on whatever number of nodes."""
+        """Block within which it is paired with runs on any number of nodes."""
         return self.bundle.manifest.session, self.bundle.manifest.block
 
     @cached_property
@@ -129,7 +129,7 @@ class Run:
 
 
 def setting_of(bundle: Bundle) -> Setting:
-    """What a bundle may be compared within.
+    """Setting within which a bundle may be compared.
 
     Raises
     ------
@@ -187,13 +187,13 @@ class _Progress:
             if isinstance(event, Progress) and event.ns > self._first and not set(COUNTED.values()).isdisjoint(event.counts):
                 told.setdefault(event.role, []).append(event)
         if not told:
-            raise ValueError(f"{self._name}: no process told how far it was")
+            raise ValueError(f"{self._name}: no process reported progress")
         self._told = {role: sorted(events, key=lambda event: event.ns) for role, events in told.items()}
         self._end = min(events[-1].ns for events in self._told.values())
         self.measured_s: float = bundle.manifest.phases_s.get("measured", (self._end - self._first) / 1e9)
 
     def window(self) -> tuple[int, int]:
-        """From when things are steady to the last moment that all processes have told of, in ns.
+        """Steady window in nanoseconds, up to the last time that all processes have reported.
 
         Raises
         ------
@@ -206,14 +206,14 @@ class _Progress:
             within = sum(start <= event.ns <= self._end for event in events)
             if within < FEWEST_TOLD:
                 raise ValueError(
-                    f"{self._name}: {role} told how far it was {within}x in the steady window, where {FEWEST_TOLD}x is needed; "
+                    f"{self._name}: {role} reported progress {within}x in the steady window, and {FEWEST_TOLD}x is needed; "
                     f"the window is from {(start - self._first) / 1e9:.1f} s after the first step to "
-                    f"{(self._end - self._first) / 1e9:.1f} s, when {silent} told for the last time"
+                    f"{(self._end - self._first) / 1e9:.1f} s, when {silent} reported for the last time"
                 )
         return start, self._end
 
     def rate(self, count: str, start: int, end: int) -> float | None:
-        """A second, all processes together, each between what it told before and after; None: nobody counts that."""
+        """Rate per second of all processes together, interpolated between their reports. None: no process counts it."""
         grown = []
         for events in self._told.values():
             counting = [event for event in events if count in event.counts]
@@ -243,7 +243,7 @@ def _by_node(bundle: Bundle) -> dict[int, list[NodeUsage]]:
 
 
 def _rates(samples: Sequence[NodeUsage], start: int, end: int, cores: float | None) -> Rates:
-    """Of one node, over that part of the window that its samples reach across."""
+    """Rates of one node over the part of the window that its samples cover."""
     start, end = max(start, samples[0].ns), min(end, samples[-1].ns)
 
     def rate(name: str) -> float | None:
@@ -260,7 +260,7 @@ def _rates(samples: Sequence[NodeUsage], start: int, end: int, cores: float | No
 
 
 def _busy_share(bundle: Bundle, measured_s: float) -> float | None:
-    """Of who trains, whether it does so in a process of its own or in the driver's."""
+    """Busy share of the learner, in its own process or in the driver's."""
     processes = (event for event in bundle.events if isinstance(event, Process))
     return _mean(p.busy_s["update"] / measured_s for p in processes if "update" in p.busy_s and measured_s > 0)
 

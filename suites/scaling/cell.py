@@ -1,8 +1,8 @@
-"""The process of one cell: `python -m suites.scaling.cell DIRECTORY PARENT` makes the nodes, and is the meter.
+"""Process of one scaling cell: `python -m suites.scaling.cell DIRECTORY PARENT` makes the nodes and meters them.
 
-It checks by measurement that the nodes are what was asked for, starts the system under test on them, lets their budgets hold
-from its first environment step on, and looks twice a second at what each node has used. The system's own record, and the
-meter's, are left as one `events.jsonl`. Exit status 0: measured; 1: failed, and the last lines of the output say why.
+It first verifies the nodes by measurement and starts the system under test on them. Budgets apply from the first environment
+step. Twice a second it samples the resources that each node has used. The records of the system and of the meter become one
+`events.jsonl`. Exit status 0 means measured. Exit status 1 means failed, and the last lines of the output say why.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ from tianji.launch.node import Cluster, Node
 
 TASK, EVENTS, METER = "task.json", "events.jsonl", "meter.jsonl"
 TOLD = "told.json"
-"""What the system was told, and what of it and of the testbed is not as it was asked for."""
+"""File with the settings of the system, and the deviations of the system and the testbed."""
 INTERVAL_S = 0.5
-"""Between two looks at what nodes have used."""
+"""Seconds between two samples of the nodes' resources."""
 START_LIMIT_S = 150.0
-"""From the start of the system to its first environment step."""
+"""Most seconds from the start of the system to its first environment step."""
 COMPANY = "tianji"
 ENDLESS_S = 3600.0
 SEEDS_APART = 1000
-"""Of runs beside each other: none plays what another one plays."""
+"""Distance of the seeds of parallel runs, so that they play different episodes."""
 APART_S = 8.0
-"""By which the first of several copies may begin before the last."""
+"""Most seconds by which the first of several copies may begin before the last."""
 END_LIMIT_S = 40.0
 """Beyond the budget of seconds."""
 
@@ -55,26 +55,26 @@ class CellTask(Struct, frozen=True, kw_only=True):
 
     system: str
     workload: Workload
-    """Of all nodes together; of one of them where there are copies."""
+    """Workload of all nodes together or, with copies, of one node."""
     seed: int
     cores: tuple[int, ...]
     testbed: Name
     shape: Shape
     copies: bool
-    """Whether every node has a run of its own, which knows nothing of the others."""
+    """Whether every node has an independent run."""
     alone: Workload
-    """Of one node: what the company runs."""
+    """Workload of one node, which extra nodes run."""
 
 
 class Told(Struct, frozen=True):
-    """What a bundle says of the system and the testbed."""
+    """Settings and deviations of the system and the testbed, for a bundle."""
 
     settings: dict[str, Any]
     deviations: list[str]
 
 
 def told(task: CellTask, given: Task, testbed: Testbed) -> Told:
-    """What a system makes of what it is given; of a cluster's address only that there is one."""
+    """Settings of the system for this task. A cluster's address is replaced by a note that there is one."""
     cluster = given.cluster
     if cluster is not None and cluster.ray_address is not None:
         given = msgspec.structs.replace(given, cluster=msgspec.structs.replace(cluster, ray_address="auto"))
@@ -113,11 +113,11 @@ class Driver:
 
     @property
     def events(self) -> Path:
-        """Its record."""
+        """File of its events."""
         return self.directory / EVENTS
 
     def kill(self) -> None:
-        """End it and what it started, whatever they do: they own nothing that outlives them."""
+        """Kill it and all processes that it started."""
         self.process.kill()
         self.close()
 
@@ -239,7 +239,7 @@ def watch(task: CellTask, testbed: Testbed, drivers: Sequence[Driver], log: bund
 def collect(directory: Path, records: Sequence[Path], *, copies: bool) -> None:
     """Make one record of what the system and the meter wrote.
 
-    Of copies what they count is kept, by copy; they have begun when the last of them has.
+    With several copies, counters are kept by copy, and the run has begun when the last copy has.
     """
     meter = (directory / METER).read_bytes()
     if not copies:

@@ -1,4 +1,4 @@
-"""What one experiment of the scaling suite is: a workload, how it grows with the nodes, and what a node is."""
+"""Experiments of the scaling suite: a workload, its growth with the number of nodes, and the size of a node."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ class Experiment(Struct, frozen=True, kw_only=True):
     id: Annotated[str, Meta(pattern=r"^[a-z0-9]+(-[a-z0-9]+)+$")]
     title: str
     workload: str
-    """Of the catalogue: that of one node where work grows with the nodes, that of all of them where it does not."""
+    """Id in the catalogue: the workload of one node if work grows with the nodes, else that of all nodes."""
     regime: Literal["cpu-bound", "latency-bound", "link-bound"]
-    """What a node alone is limited by."""
+    """Resource that limits a single node."""
     scaling: Literal["weak", "strong"]
     """`weak`: each node has as many environments as one alone has; `strong`: all together have."""
     cores: Annotated[float, Meta(gt=0)] | None = None
-    """Of a node; None: as many as there are."""
+    """Cores of a node; None: all of the machine."""
     link_bits_per_s: int | None = None
     seconds: Annotated[float, Meta(gt=0)]
-    """After which a run ends."""
+    """Seconds after which a run ends."""
     to_threshold: bool = False
-    """Whether it is about the time to a return too: policies are judged after the run, which ends with the workload's budget of
-    steps if that is used up first."""
+    """Whether it also measures the time to a return. Policies are then evaluated after the run, and the run also ends with the
+    workload's budget of steps."""
 
     def scaled(self, workload: Workload, nodes: int) -> Workload:
-        """The workload of so many nodes: more environments, and nothing else, where scaling is weak.
+        """Workload of `nodes` nodes. With weak scaling it has more environments, and nothing else changes.
 
         Minibatches, learning rates and updates for a sample stay what they are. On policy, where a round is a fragment of
         every environment, rounds grow with the environments.

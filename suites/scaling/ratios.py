@@ -1,6 +1,6 @@
-"""What runs of the scaling suite come to: rows of `summary.json`, and the curve that is drawn through them.
+"""Summary of the scaling suite: rows of `summary.json`, and the fitted curve.
 
-Pure functions; imports no package that trains. Ratios are formed within blocks: the same session and block, whatever the number
+Functions are pure, and no package that trains is imported. Ratios are formed within blocks: same session and block, any number
 of nodes.
 """
 
@@ -34,7 +34,7 @@ Pairs = Callable[[set[str]], Iterable[tuple[str, str]]]
 Table = dict[tuple[str, int], dict[Block, Run]]
 """Runs of one setting by system and number of nodes."""
 Laws = dict[tuple[Setting, str], usl.Law]
-"""By setting and system."""
+"""Fitted law of each setting and system."""
 
 
 def summarise(runs: Sequence[Run], pairs: Pairs, laws: Laws) -> list[Row]:
@@ -101,7 +101,7 @@ def _table(runs: Iterable[Run]) -> Table:
 
 
 def copies_of(label: str, labels: Iterable[str]) -> str | None:
-    """The non-communicating copies that a system is held against: those of its own, or of what its id begins with."""
+    """Non-communicating copies with which a system is compared: its own, or those of the system with which its id begins."""
     found = [
         name
         for name in labels
@@ -155,14 +155,14 @@ def _of_crossings(here: Here, table: Table, label: str, nodes: int) -> Iterator[
 
 
 def _paired(values: Iterable[Sequence[float | None]]) -> tuple[Estimate, int] | None:
-    """Of (numerator, denominator) of each block; how many blocks lack one of them. None: there is no block."""
+    """Estimate over pairs (numerator, denominator) of blocks, and the number of incomplete blocks. None: there is no block."""
     listed = list(values)
     both = [(top, bottom) for top, bottom in listed if top and bottom and min(top, bottom) > 0]
     return (paired_ratio([top for top, _ in both], [bottom for _, bottom in both]), len(listed) - len(both)) if listed else None
 
 
 def _ratios(ours: Mapping[Block, Run], theirs: Mapping[Block, Run]) -> Iterator[tuple[str, Estimate, int]]:
-    """Of every throughput, within blocks."""
+    """Ratios of every throughput within blocks."""
     common = sorted(ours.keys() & theirs.keys())
     for name, metric in RATIOS.items():
         if (found := _paired((ours[block].metrics[metric], theirs[block].metrics[metric]) for block in common)) is not None:
@@ -209,7 +209,7 @@ def _against(here: Here, table: Table, first: str, second: str, nodes: int) -> I
 
 
 def _cores_shared(runs: Mapping[Block, Run]) -> bool:
-    """Of runs of one setting, which are alike in that: what many nodes do over what one does says nothing then."""
+    """Whether nodes share cores, in which case the ratio of many nodes to one says nothing. Runs of a setting agree on it."""
     return any(run.cores_shared for run in runs.values())
 
 
@@ -219,7 +219,7 @@ def _quotient(run: Run, one: Run) -> float | None:
 
 
 def _law_rows(setting: Setting, label: str, law: usl.Law) -> list[Row]:
-    """Of all numbers of nodes together: `nodes` is null."""
+    """Rows of the fitted law over all numbers of nodes, with `nodes` null."""
     more = {"testbed": setting.testbed, "nodes": None, "scaling": setting.scaling}
     rows = [row(setting.workload, label, name, "coefficient", getattr(law, part), **more) for name, part in COEFFICIENTS]
     rows.append(row(setting.workload, label, f"usl_single_node_{HEADLINE}", "samples/s", law.single, **more))

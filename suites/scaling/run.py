@@ -1,4 +1,4 @@
-"""Runs the scaling suite: a system on so many nodes, or as many copies of it that know nothing of each other."""
+"""Runs the scaling suite: a system on N nodes, or N independent copies of it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tianji.settings import convert
 
 TESTBEDS: tuple[Name, ...] = ("netns", "local", "ray")
 MEASURED_SHARE = 0.8
-"""Of a cell's time that is evaluated, for the progress bar."""
+"""Share of an evaluated cell's time that is measurement, for the progress bar."""
 
 
 class Scaling(Suite):
@@ -175,7 +175,7 @@ def _spreads(name: str) -> bool:
 
 
 def _able(experiment: Experiment, workload: Workload, nodes: int, asked: Sequence[str], skipped: list[str]) -> Iterator[str]:
-    """Those of the systems that can run this on so many nodes; what is left out is noted."""
+    """Systems that can run this on `nodes` nodes. Others are added to `skipped`."""
     for name in asked:
         system = systems.get(name.removesuffix(COPIES))
         scaled = experiment.scaled(workload, nodes)

@@ -1,4 +1,4 @@
-"""What the scaling suite runs in each profile: constants only."""
+"""Profiles of the scaling suite, as constants."""
 
 from pathlib import Path
 
@@ -26,10 +26,10 @@ nothing of each other, which is the ceiling."""
 
 
 class Profile(Struct, frozen=True, kw_only=True):
-    """How much of the suite is run."""
+    """Extent of a run of the suite."""
 
     parts: dict[str, Part]
-    """By experiment."""
+    """Parts by experiment."""
     blocks: int
     twice: str | None = None
     """The system that runs twice in each block, on the largest number of nodes: A against A shows the noise floor."""

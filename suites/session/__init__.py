@@ -1,1 +1,1 @@
-"""Runs a session of any suite: plan, runner, progress, certificate, evaluation of snapshots."""
+"""Sessions of any suite: plan, runner, progress, certificate, evaluation of snapshots."""

@@ -1,4 +1,4 @@
-"""What this machine can measure, and what it cannot: one screen, before anybody spends an afternoon."""
+"""The `doctor` command: what this machine can and cannot measure, on one screen."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from suites.testbed import netns, registry
 State = Literal["yes", "no", "careful"]
 PARTS = ("sampling", "updates-ppo", "channel-shm")
 TURNS, SECONDS = 16, 0.1
-"""Of each part and side."""
+"""Number of turns of each part and side, and seconds of each turn."""
 NOISY = 0.10
 """A difference that five blocks cannot tell apart: above this, results here are hard to publish."""
 BLOCKS = 5
@@ -64,7 +64,7 @@ def findings(*, measure: bool) -> Iterator[Ability]:
 
 
 def hardware(found: dict[str, Any]) -> Iterator[Ability]:
-    """Cores, memory, and what else goes on."""
+    """Abilities that depend on cores, memory and other load."""
     cores, quota = found["cpu_usable"], found["cpu_quota_cores"]
     few = cores < ENOUGH_CORES or (quota is not None and quota < ENOUGH_CORES)
     limit = "" if quota is None else f", of which a quota grants {quota:g}"
@@ -112,7 +112,7 @@ def noise() -> Ability:
 
 
 def judged(logs: Mapping[str, Sequence[float]]) -> Ability:
-    """What ratios of the same to itself say of what can be told apart."""
+    """Smallest difference that can be detected, from ratios of the same code to itself."""
     spread = {name: statistics.stdev(values) for name, values in logs.items()}
     # Student's t on the logarithms of five ratios.
     apart = math.expm1(float(stdtrit(BLOCKS - 1, 0.975)) * max(spread.values()) / math.sqrt(BLOCKS))

@@ -1,7 +1,6 @@
-"""Judges a finished run's snapshots: the same player, episodes and threshold rule for every system.
+"""Evaluates the snapshots of a finished run, with the same episodes and threshold rule for every system.
 
-Nothing is measured meanwhile, so snapshots are played on all cores at once: what a snapshot's episodes return does not depend
-on who plays it.
+Nothing is measured meanwhile, so all cores play snapshots at once. Returns do not depend on which process plays.
 """
 
 from __future__ import annotations
@@ -20,8 +19,8 @@ from baselines.workload import Workload
 from suites.records.events import Evaluation, Snapshot
 from suites.session import forks
 from suites.statistics.intervals import streaks
-from tianji.play import Player
 from tianji.policy import load_policy
+from tianji.run.play import Player
 
 WORTH_A_JUDGE = 4
 """Snapshots for which one more process pays: it takes about half a second to start."""

@@ -1,6 +1,6 @@
-"""Work of our own on all cores at once, by processes that leave nothing behind.
+"""Parallel work in forked processes on all cores, which clean up after themselves.
 
-Forked ones inherit what they work on, and it is never packed up.
+Forked processes inherit their data, so that it is never serialised.
 """
 
 from __future__ import annotations

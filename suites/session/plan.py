@@ -1,4 +1,4 @@
-"""What a session will run: blocks of cells, laid out before the first one starts, and kept in `session.json`."""
+"""Plan of a session: blocks of cells, fixed before the first one starts and stored in `session.json`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Cell(Struct, frozen=True, kw_only=True):
     position: int
     seed: int
     explorers: int | None = None
-    """Where their number is part of the comparison."""
+    """Number of explorers, if it is part of the comparison."""
     nodes: int | None = None
     """Likewise."""
     options: dict[str, Scalar] = {}
@@ -46,7 +46,7 @@ class Cell(Struct, frozen=True, kw_only=True):
 
     @property
     def setting(self) -> str:
-        """What all systems of its block have in common."""
+        """Setting that all systems of its block share."""
         parts = [self.workload]
         parts += [] if self.explorers is None else [f"n{self.explorers}"]
         parts += [] if self.nodes is None else [f"nodes{self.nodes}"]
@@ -62,12 +62,14 @@ class Plan(Struct, frozen=True, kw_only=True):
     suite: str
     profile: str
     workloads: dict[str, Any]
-    """The complete workloads as they stood: a session that is resumed goes on with the same."""
+    """Complete workloads at the start of the session, which a resumed session uses again."""
     systems: tuple[str, ...]
     cores: tuple[int, ...]
     cells: tuple[Cell, ...]
     noise_floor: float | None = None
-    """Of the machine when the session began (see `suites.records.machine.noise_floor`)."""
+    """Noise floor of the machine when the session began (see `suites.records.machine.noise_floor`)."""
+    load_1min: float | None = None
+    """Load over one minute when the session began, before any of its own work."""
 
     def blocks(self) -> list[tuple[Cell, ...]]:
         """Cells that belong together: every system once, same workload, same seed; in the order of the plan."""

@@ -1,4 +1,4 @@
-"""Says what runs, how far it is and how long the rest will take: a bar on a terminal, a line a run elsewhere."""
+"""Progress of a session, with the estimated time left: a bar on a terminal, or one line per run elsewhere."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from suites.session.plan import Cell
 class Reporter:
     """Follows a session.
 
-    The time left is estimated from what each system took so far; a system that has not run yet is taken to need as
-    long as the run that is under way promises to, or as the mean of the others.
+    The time left is estimated from the finished runs of each system. For a system without one, the estimate is the expected
+    length of the current run, or the mean of the other systems.
     """
 
     def __init__(self, cells: list[Cell], console: Console | None = None) -> None:

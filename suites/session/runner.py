@@ -1,12 +1,12 @@
-"""Runs a session: fresh processes, block by block, each result published whole or not at all.
+"""Runs a session block by block in fresh processes. Each result is published whole or not at all.
 
-A cell is `<cell>.partial/` until it is measured and evaluated; a rename makes it a bundle. A cell that failed is
-finished, as failed. A block that was interrupted is run again whole: what it had is moved to `superseded/`, where
-reports do not look.
+A cell is in `<cell>.partial/` until it is measured and evaluated; a rename then makes it a bundle. A failed cell is finished
+and marked as failed. An interrupted block is run again whole. Its earlier cells move to `superseded/`, which reports ignore.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -25,13 +25,13 @@ from suites.testbed import local
 
 SESSION, TASK = "session.json", "task.json"
 MEASURED_SHARE = 0.8
-"""Of the time of a cell whose snapshots are judged, for the progress bar: the rest is evaluation."""
+"""Share of a cell's time for the progress bar, if its snapshots are evaluated. The rest is evaluation."""
 BEFORE = ("testbed", "check", "company", "setup")
 """Phases that come before the first environment step."""
 
 
-def open_session(out: Path, plan: Plan, resume: bool) -> Plan:
-    """Claim a folder for a plan, or find the plan that a resumed folder was begun with.
+def find_session(out: Path, plan: Plan, resume: bool) -> Plan | None:
+    """The plan that the session in a folder was begun with; None where a new one may begin there. Writes nothing.
 
     Raises
     ------
@@ -56,8 +56,17 @@ def open_session(out: Path, plan: Plan, resume: bool) -> Plan:
         raise ConfigError(f"--out {out}: exists and is not a session; name a new folder")
     if resume:
         raise ConfigError(f"--out {out}: there is nothing to resume; leave --resume out")
+    return None
+
+
+def open_session(out: Path, plan: Plan, resume: bool) -> Plan:
+    """Claim a folder for a plan, or find the plan that a resumed folder was begun with; raises as `find_session` does."""
+    begun = find_session(out, plan, resume)
+    if begun is not None:
+        return begun
+    path = out / SESSION
     out.mkdir(parents=True, exist_ok=True)
-    plan = msgspec.structs.replace(plan, noise_floor=machine.noise_floor())
+    plan = msgspec.structs.replace(plan, load_1min=round(os.getloadavg()[0], 2), noise_floor=machine.noise_floor())
     temporary = path.with_suffix(".new")
     temporary.write_bytes(msgspec.json.format(msgspec.json.encode(plan), indent=1) + b"\n")
     temporary.rename(path)

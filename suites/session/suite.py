@@ -1,6 +1,6 @@
-"""What a suite is to the command line and the runner: it checks a request, lays cells out, and says how one is measured.
+"""Interface of a suite: it checks a request, plans the cells, and says how one cell is measured.
 
-The runner does everything else, for all suites alike. Other packages add a suite by the entry-point group
+The runner does everything else, in the same way for all suites. Other packages add a suite by the entry-point group
 `tianji_bench.suites`.
 """
 
@@ -21,19 +21,19 @@ from suites.session.plan import Cell, Plan, new_session
 
 
 class Request(Struct, frozen=True, kw_only=True):
-    """What somebody wants to have run; None: as the profile says."""
+    """Request of a user for a session. None: the profile decides."""
 
     profile: str
     systems: tuple[str, ...] | None
     workloads: tuple[str, ...] | None
     blocks: int | None
     first_seed: int
-    """Of the first block; the others count up from it."""
+    """Seed of the first block. The others count up from it."""
     once: bool
     """Whether no system runs twice in a block."""
     testbed: str | None
     nodes: tuple[int, ...] | None = None
-    """How many, of a suite that asks what their number does."""
+    """Numbers of nodes, for suites that vary them."""
     cores: tuple[int, ...]
 
 
@@ -43,9 +43,9 @@ class Work(Struct, frozen=True, kw_only=True):
     task: Struct
     """Written to `task.json` for the process."""
     command: Sequence[str]
-    """That is given the cell's folder and its parent's process id."""
+    """Command, to which the cell's folder and its parent's process id are added."""
     limit_s: float
-    """That it may take beside set-up and teardown."""
+    """Most seconds besides set-up and teardown."""
     judged: Workload | None = None
     """Whose snapshots are played afterwards; None: nothing is."""
     stop_at_goal: bool = False
@@ -102,13 +102,13 @@ class Suite(ABC):
         """How a cell is measured."""
 
     def progress(self, work: Work, folder: Path) -> tuple[float, str]:
-        """How far a cell is, 0 to 1, and in words; asked once or twice a second. Here: by the newest snapshot's name."""
+        """Progress of a cell, 0 to 1, and in words. It is called about every second. By default the newest snapshot counts."""
         assert work.judged is not None
         steps = max((int(path.stem) for path in (folder / "snapshots").glob("*.safetensors")), default=0)
         return steps / work.judged.budget_steps, f"{steps:,} of {work.judged.budget_steps:,} steps"
 
     def lacks(self, work: Work, events: Sequence[AnyEvent]) -> str | None:
-        """What a run that ended well has not done, in words; None when nothing is missing."""
+        """What is missing in a run that ended well, in words; None if it is complete."""
         kinds = {type(event) for event in events}
         if FirstStep not in kinds or (work.judged is not None and Snapshot not in kinds):
             return "ended without a first step" + " and a snapshot" * (work.judged is not None)

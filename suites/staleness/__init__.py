@@ -1,1 +1,1 @@
-"""What balance does: staleness, and the steps that learning takes, with the rule, with half of it, and without."""
+"""The staleness suite: staleness and steps to threshold with the balance rule, with half of it, and without it."""

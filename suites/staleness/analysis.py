@@ -1,4 +1,4 @@
-"""From bundles to distributions of lag and age. Pure functions; imports no sibling package."""
+"""Analysis of staleness bundles: distributions of lag and age. Functions are pure, and no sibling package is imported."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ KINDS = ("insertion_lag", "age")
 UNITS = ("rounds", "versions")
 """Rounds of updates, and changes of the weights. Bounds are in rounds; bundles of earlier revisions have versions alone."""
 WAITS = {"actor": ("weights", "credit"), "learner": ("samples", "barrier")}
-"""What each kind of role may wait for; a simulator is an actor's work."""
+"""Causes for which each kind of role may wait. Waiting for a simulator counts as an actor's work."""
 SHARES = {"p50": 0.50, "p99": 0.99}
 
 row = partial(summary.row, "staleness")
@@ -100,7 +100,7 @@ def _quantile(b: Bundle, name: str, share: float) -> float | None:
 
 
 def waiting_share(b: Bundle, role: str, cause: str) -> float | None:
-    """Of the time of all processes of a kind of role, the share in which they waited for this; None where there are none."""
+    """Share of time for which all processes of a kind of role waited for this cause; None if there are none."""
     own = [event for event in b.events if isinstance(event, Process) and event.role.startswith(role)]
     # What follows the run's end is no part of it.
     accounts = [[*p.busy_s.values(), *(s for name, s in p.wait_s.items() if name != "stop")] for p in own]

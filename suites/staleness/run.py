@@ -1,4 +1,4 @@
-"""Runs the staleness suite: the same cells as the convergence suite has, of systems that differ in their balance."""
+"""Runs the staleness suite: the cells of the convergence suite, for systems that differ in their balance."""
 
 from pathlib import Path
 
@@ -8,9 +8,9 @@ from suites.staleness import sweep
 
 
 class Staleness(Convergence):
-    """What balance does."""
+    """The staleness suite."""
 
     name, about, profiles = sweep.NAME, sweep.ABOUT, sweep.PROFILES
 
     def before(self, plan: Plan, out: Path) -> None:
-        """Its systems compute with one code: there is nothing to certify."""
+        """Do nothing, because its systems share their code and need no certificate."""

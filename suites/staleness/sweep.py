@@ -1,4 +1,4 @@
-"""What the staleness suite runs in each profile: constants only."""
+"""Profiles of the staleness suite, as constants."""
 
 from suites.convergence.sweep import Profile
 

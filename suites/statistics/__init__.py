@@ -1,1 +1,1 @@
-"""Pure statistics: intervals, crossings, scalability fits, the regression gate, rows of a summary."""
+"""Pure statistics: intervals, crossings, scalability fits, the regression gate, summary rows."""

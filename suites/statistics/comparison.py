@@ -1,6 +1,6 @@
 """The record of two revisions measured in turns on one machine: `comparison.json`.
 
-Written after every round, so that an interrupted comparison can be judged as far as it came; `suites.statistics.gate` does.
+It is written after every round, so an interrupted comparison can still be judged (`suites.statistics.gate`).
 """
 
 from __future__ import annotations
@@ -15,20 +15,22 @@ import msgspec
 import pandas as pd
 from msgspec import Struct
 
-from suites.records.bundle import BundleError
+from suites.records import limits, promises
+from suites.records.limits import Amount, BundleError, Count, Number, Prose, Text
 from suites.statistics.gate import Better, Rule, worsening
 
 SCHEMA = "tianji-bench/comparison/1"
 FILE = "comparison.json"
 Side = Literal["base", "head"]
+FILE_BYTES = 16 << 20
 
 
 class Metric(Struct, frozen=True):
-    """What is measured, and what its work is: where that differs, values cannot be compared."""
+    """A metric and a description of its work; values of different work are not compared."""
 
-    name: str
-    about: str
-    unit: str
+    name: Text
+    about: Text
+    unit: Text
     better: Better
     configuration: dict[str, Any]
 
@@ -36,11 +38,11 @@ class Metric(Struct, frozen=True):
 class Round(Struct, frozen=True):
     """Both revisions in fresh processes, measured in turns."""
 
-    seed: int
+    seed: Count
     first: Side
-    pairs: dict[str, list[tuple[float, float]]]
+    pairs: dict[str, list[tuple[Number, Number]]]
     """By metric: values of base and head, next to each other in time."""
-    seconds: float
+    seconds: Amount
     """That the round took."""
 
 
@@ -50,12 +52,12 @@ class Comparison(Struct, frozen=True, kw_only=True):
     schema: str = SCHEMA
     environments: dict[Side, dict[str, Any]]
     metrics: tuple[Metric, ...]
-    left_out: dict[str, str] = {}
+    left_out: dict[Text, Prose] = {}
     """Metrics that cannot be compared, and why."""
-    failed: tuple[str, ...] = ()
+    failed: tuple[Prose, ...] = ()
     """Runs of the head that failed where the base's did not."""
-    planted: str | None = None
-    """What was done to the head on purpose, in a trial of the gate."""
+    planted: Text | None = None
+    """How the head was made worse on purpose, in a trial of the gate."""
     size: float = Rule.size
     error: float = Rule.error
     looks: tuple[int, ...] = Rule.looks
@@ -96,20 +98,19 @@ def read(path: Path) -> Comparison:
         when there is none, or it is damaged, or of another schema, or a round lacks a metric.
     """
     file = path / FILE if path.is_dir() else path
-    try:
-        data = file.read_bytes()
-    except OSError as error:
-        raise BundleError(f"{file}: {error.strerror}") from None
+    data = limits.contents(file, FILE_BYTES)
     try:
         schema = msgspec.json.decode(data, type=_Schema).schema
         if schema != SCHEMA:
             raise BundleError(f"{file}: has schema {schema}; this version reads {SCHEMA}")
         found = msgspec.json.decode(data, type=Comparison)
+        for side in ("base", "head"):
+            promises.check("", {}, found.environments[side])
         # Whether they are to be had.
         _ = found.rule, found.worsenings()
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BundleError(f"{file}: damaged: {error}") from None
-    except (KeyError, ValueError, statistics.StatisticsError) as error:
+    except (KeyError, ValueError, ArithmeticError, statistics.StatisticsError) as error:
         raise BundleError(
             f"{file}: damaged: a round lacks {error}" if isinstance(error, KeyError) else f"{file}: {error}"
         ) from None
@@ -163,7 +164,7 @@ def unseal(file: Path) -> dict[str, Comparison]:
     for name, own in pd.read_parquet(file).groupby("comparison", sort=True):
         rounds = []
         for _, each in own.groupby("round", sort=True):
-            pairs: dict[str, list[tuple[float, float]]] = {}
+            pairs: dict[str, list[tuple[Number, Number]]] = {}
             for metric, base, head in zip(each["metric"], each["base"], each["head"], strict=True):
                 pairs.setdefault(metric, []).append((base, head))
             start = each.iloc[0]

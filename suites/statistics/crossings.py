@@ -1,8 +1,8 @@
-"""When a run reached its workload's thresholds: learning curves, crossings, and what several runs' crossings come to.
+"""Time to threshold: learning curves, the crossings of single runs, and summaries over runs.
 
-Two definitions of time to threshold (both reported): *training*, the mean of the preceding 100 finished episodes of
-all actors; *evaluated*, greedy episodes of stamped snapshots, an interval between two snapshots of which the upper end
-is taken. Pure functions; imports no package that trains.
+There are two definitions, and both are reported. *Training* uses the mean of the last 100 finished episodes of all actors.
+*Evaluated* uses greedy episodes of snapshots; the crossing lies between two snapshots, and the later one counts. Functions are
+pure, and no package that trains is imported.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ KINDS = ("evaluated", "training")
 
 @dataclass(frozen=True)
 class Crossing:
-    """When and with how many steps a threshold was reached; the interval is closed above."""
+    """Time and steps at which a threshold was reached. The interval is closed above."""
 
     seconds: float
     seconds_before: float
@@ -45,7 +45,7 @@ class Crossing:
 
 @dataclass(frozen=True)
 class Learning:
-    """What one run learned, and when."""
+    """Learning curve and crossings of one run."""
 
     training: pd.DataFrame
     """Columns seconds, steps, mean_return: one row for each episode from the hundredth on."""
@@ -78,11 +78,12 @@ def learning(bundle: Bundle) -> Learning:
     workload: Mapping[str, Any] = bundle.manifest.configuration["workload"]
     first = next((e for e in bundle.events if isinstance(e, FirstStep)), None)
     snapshots = [e for e in bundle.events if isinstance(e, Snapshot)]
-    if first is None or not snapshots:
-        raise ValueError(f"{bundle.path}: a completed run has a first step and snapshots")
-    start, budget, thresholds = first.ns, workload["budget_steps"], workload["thresholds"]
+    budget, thresholds = workload["budget_steps"], workload["thresholds"]
     # A final oversized batch is not counted.
     snapshots = [s for s in snapshots if s.steps <= budget]
+    if first is None or not snapshots:
+        raise ValueError(f"{bundle.path}: a completed run has a first step and snapshots")
+    start = first.ns
     episodes = sorted((e for e in bundle.events if isinstance(e, Episode) and e.steps <= budget), key=lambda e: e.ns)
     returns = [e.episode_return for e in episodes]
     evaluations = [(e, float(np.mean(e.returns))) for e in bundle.events if isinstance(e, Evaluation)]
@@ -113,6 +114,8 @@ def learning(bundle: Bundle) -> Learning:
             crossings["evaluated"] = crossed(judged[i], judged[max(0, i - 1)])
             break
     end = max(snapshots[-1].ns, episodes[-1].ns if episodes else 0)
+    if end <= start:
+        raise ValueError(f"{bundle.path}: nothing came after its first step")
     training = frame(episodes, running_mean(returns)).dropna()
     return Learning(training, frame(judged, scores), crossings, (end - start) / 1e9, tuple(snapshots))
 
@@ -129,7 +132,8 @@ class _CoreClock:
     def until(self, at_ns: int) -> float | None:
         if not self._known:
             return None
-        start, end = np.interp([self._start, at_ns], self._at, self._used)
+        # The initial policy is published just before the first step.
+        start, end = np.interp([self._start, max(self._start, at_ns)], self._at, self._used)
         return float(end - start)
 
 
@@ -150,7 +154,7 @@ Ratio = tuple[str, Estimate, int]
 
 
 def quantities(runs: Sequence[Watched], kind: str, horizon_s: float) -> Iterator[Quantity]:
-    """What the crossings of these runs of one system come to; `n` counts those that did not get there, too.
+    """Summary of the crossings of one system's runs. `n` also counts runs that did not reach the threshold (censored).
 
     Parameters
     ----------
@@ -176,23 +180,28 @@ def quantities(runs: Sequence[Watched], kind: str, horizon_s: float) -> Iterator
 
 
 def horizon_s(runs: Iterable[Watched]) -> float:
-    """How long all of these were watched, at least."""
+    """Shortest time for which any of these runs was watched, in seconds."""
     return min(run.measured_s for run in runs)
 
 
 def time_ratios(ours: Mapping[Block, Watched], theirs: Mapping[Block, Watched], kind: str) -> Iterator[Ratio]:
-    """How many times faster ours are: first within blocks in which both got there, then bounds (`at_least`, `at_most`).
+    """Speed-up of ours: ratios of blocks in which both reached the target, and bounds (`at_least`, `at_most`).
 
-    Where the second never got there while the first did, what it took is more than its whole run: a ratio is then at
-    least that over the first's time (and at most, the other way round). Bounds are over all blocks in which that one
-    side got there. Both at once are of different blocks, and then neither is a bound of the same mean.
+    If only the first system reached the target, the time of the second is censored: it is longer than its whole run. The ratio
+    is then at least that run's length over the first's time. If only the second reached it, the ratio is at most the inverse.
+    A bound covers all blocks in which its side reached the target. Two bounds cover different blocks, so that neither bounds
+    the same mean.
     """
     blocks, metric = sorted(ours.keys() & theirs.keys()), "time_to_threshold_ratio"
     pairs = [(theirs[k].crossings[kind], ours[k].crossings[kind]) for k in blocks]
     both = [(t.seconds, o.seconds) for t, o in pairs if t and o and t.seconds and o.seconds]
     yield metric, paired_ratio([t for t, _ in both], [o for _, o in both]), len(blocks) - len(both)
     for name, known, other in (("at_least", ours, theirs), ("at_most", theirs, ours)):
-        reached = [(known[k], other[k]) for k in blocks if known[k].crossings[kind]]
+        # Of what was there at once there is no ratio.
+        lasted = (
+            k for k in blocks if all(c is None or c.seconds for c in (ours[k].crossings[kind], theirs[k].crossings[kind]))
+        )
+        reached = [(known[k], other[k]) for k in lasted if known[k].crossings[kind]]
         if all(o.crossings[kind] for _, o in reached):
             continue
         spent = [c.seconds if (c := o.crossings[kind]) else o.measured_s for _, o in reached]

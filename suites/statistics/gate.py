@@ -1,9 +1,10 @@
 """Is this revision worse than that one? Pairs of measurements in, a verdict for each metric out.
 
-A metric is *worse* when that is both large enough to matter (`Rule.size`) and shown: a paired, one-sided t-test on logarithms
-of ratios, whose error is kept for all metrics together (Holm, 1979) and for all looks together (each look has an equal share of
-it, after Bonferroni). It is *settled* otherwise when a difference that matters is ruled out: one bound of the interval lies
-short of it. Rounds are added while a metric is neither, up to the last look; what is not settled then is inconclusive.
+A metric is *worse* if the change is large enough to matter (`Rule.size`) and is shown. The test is a paired, one-sided t-test
+on logarithms of ratios. Its error holds for all metrics together (Holm, 1979) and for all looks together: each look has an
+equal share of it (Bonferroni). A metric is *settled* if a change that matters is ruled out, because a bound of its interval
+lies short of it. Rounds are added while a metric is neither, up to the last look. A metric that is still open then is
+inconclusive.
 
 Pure; imports no other package of the project.
 """
@@ -21,12 +22,12 @@ from scipy import special
 Better = Literal["higher", "lower"]
 Kind = Literal["worse", "better", "equivalent", "not worse", "inconclusive"]
 FEWEST = 3
-"""Rounds below which nothing is judged: there is no telling how much they scatter."""
+"""Fewest rounds that are judged: fewer do not show how much they scatter."""
 
 
 @dataclass(frozen=True)
 class Rule:
-    """What a verdict takes."""
+    """When a metric is worse, and when measuring stops."""
 
     size: float = 0.05
     """A metric must be worse by this share at least: 0.05 is five parts in a hundred."""
@@ -97,12 +98,12 @@ def judge(rounds: Mapping[str, Sequence[float]], better: Mapping[str, Better], r
 def decide(
     rounds: Mapping[str, Sequence[float]], better: Mapping[str, Better], rule: Rule
 ) -> tuple[dict[str, Judgement], int, bool]:
-    """Verdicts as they would be given while rounds come in: at the first look that settles all, or shows something worse.
+    """Verdicts at the first look that settles all metrics or finds one worse; otherwise at the latest look.
 
     Returns
     -------
-    the verdicts, the rounds that they are of, and whether that is all there is to say (the last look has been reached, or
-    nothing is left open). Without a look so far: no verdicts.
+    the verdicts, the number of rounds that they are based on, and whether they are final: the last look has been reached, or
+    nothing is open. No verdicts before the first look.
     """
     known = min((len(values) for values in rounds.values()), default=0)
     judgements: dict[str, Judgement] = {}

@@ -1,4 +1,4 @@
-"""Statistics of the suite: crossings, paired ratios, interquartile means, censored times. Pure; seeded where random.
+"""Statistics of the suites: crossings, paired ratios, interquartile means, censored times. Functions are pure and seeded.
 
 This module imports no other package of the project.
 """
@@ -77,16 +77,16 @@ def _middle_half(n: int) -> NDArray[np.float64]:
 def wider_tail(n: int) -> float:
     """Which percentile of a bootstrap of n values bounds a 95 % interval from below; 100 less that bounds it from above.
 
-    With few values the percentiles 2.5 and 97.5 lie too close together. These are the wider ones of T. C. Hesterberg, "What
-    Teachers Should Know About the Bootstrap", The American Statistician 69 (2015): those at which a normal distribution has the
-    quantiles that Student's t has, for the variance that n values give instead of n - 1.
+    With few values, the percentiles 2.5 and 97.5 are too close together. T. C. Hesterberg gives wider ones in "What Teachers
+    Should Know About the Bootstrap", The American Statistician 69 (2015). At these percentiles, a normal distribution has the
+    quantiles of Student's t. They also correct for a variance that divides by n instead of n - 1.
     """
     return 100 * float(ndtr(np.sqrt(n / (n - 1)) * stdtrit(n - 1, 0.025)))
 
 
 @lru_cache(maxsize=8)
 def _resampled_iqm(n: int, resamples: int, seed: int) -> NDArray[np.float64]:
-    """What makes interquartile means of resamples out of n sorted values: a row of weights for each; (resamples, n).
+    """Weights that turn n sorted values into interquartile means of resamples, [resamples, n].
 
     Which of the values are drawn does not depend on them, and drawing takes most of the time.
     """

@@ -1,4 +1,4 @@
-"""Rows of `summary.json`: one scalar each, with everything that says what it is of. Imports no other package of the project."""
+"""Rows of `summary.json`: one scalar each, with its labels. This module imports no other package of the project."""
 
 from __future__ import annotations
 
@@ -47,6 +47,6 @@ def label_of(bundle: Bundle) -> str:
 
 
 def identity(bundle: Bundle) -> Row:
-    """What tells a run from the others of its workload."""
+    """Labels that identify a run among those of its workload."""
     manifest = bundle.manifest
     return {"system": label_of(bundle), "session": manifest.session, "block": manifest.block, "seed": manifest.seed}

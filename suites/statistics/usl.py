@@ -1,8 +1,10 @@
-"""The Universal Scalability Law: throughput on N nodes from one node's, contention and coherence.
+"""The Universal Scalability Law: throughput on N nodes, from that of one node, contention and coherence.
 
-X(N) = X(1) N / (1 + sigma (N - 1) + kappa N (N - 1)), after N. J. Gunther, "A General Theory of Computational Scalability Based
-on Rational Functions", arXiv:0808.1431 (2008), and "Guerrilla Capacity Planning", Springer (2007), chapter 4. sigma is the
-share of the work that only one node does at a time; kappa is what each pair of nodes costs for keeping each other up to date.
+The law is X(N) = X(1) N / (1 + sigma (N - 1) + kappa N (N - 1)). Contention sigma is the share of serial work. Coherence kappa
+is the cost of keeping a pair of nodes up to date.
+
+Source: N. J. Gunther, "A General Theory of Computational Scalability Based on Rational Functions". arXiv:0808.1431 (2008). Also
+his book "Guerrilla Capacity Planning". Springer (2007), chapter 4.
 
 This module imports no other package of the project.
 """
@@ -19,7 +21,7 @@ from scipy.optimize import nnls
 from suites.statistics.intervals import MINIMUM_FOR_INTERVAL, SEED, Estimate, percentile_interval
 
 FEWEST_COUNTS = 5
-"""Of nodes: three coefficients need more points than that to be told from noise."""
+"""Fewest different numbers of nodes. Three coefficients need more points than that."""
 RESAMPLES = 4_000
 STEPS = 60
 CONVERGED = 1e-9
@@ -38,7 +40,7 @@ class Coefficients:
     kappa: float
 
     def throughput(self, nodes: ArrayLike) -> Floats:
-        """By the law, at these numbers of nodes."""
+        """Throughput by the law at these numbers of nodes."""
         n = np.asarray(nodes, np.float64)
         return np.asarray(self.single * n / (1 + self.sigma * (n - 1) + self.kappa * n * (n - 1)))
 
@@ -65,8 +67,8 @@ class Law:
 def fit(nodes: ArrayLike, throughput: ArrayLike, weights: ArrayLike | None = None) -> Coefficients:
     """Least squares of log throughput, both coefficients at least 0.
 
-    With a = 1 / X(1), N / X(N) = a + a sigma (N - 1) + a kappa N (N - 1) is linear in three numbers that must not be negative.
-    A Gauss-Newton step on the logarithms is then a problem of non-negative least squares.
+    Let a = 1 / X(1). Then N / X(N) = a + a sigma (N - 1) + a kappa N (N - 1). It is linear in a, a sigma and a kappa, which
+    must not be negative. So a Gauss-Newton step on the logarithms is a problem of non-negative least squares.
 
     Parameters
     ----------
@@ -132,7 +134,7 @@ def law(blocks: ArrayLike, nodes: ArrayLike, throughput: ArrayLike, resamples: i
     np.add.at(there, (which, place), 1)
 
     def weighted(times: Floats) -> tuple[float, float, float] | None:
-        """Coefficients of blocks that count so many times each."""
+        """Coefficients from blocks weighted by `times`."""
         runs = times @ there
         known = runs > 0
         if known.sum() < DIRECTIONS:

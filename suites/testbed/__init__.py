@@ -1,1 +1,1 @@
-"""Where runs take place."""
+"""Testbeds: the nodes on which runs take place."""

@@ -1,7 +1,7 @@
-"""The contract of a testbed: nodes with an address, a budget of cores and a link, on which a system's processes are started.
+"""Contract of a testbed: nodes with an address, a budget of cores and a link, on which a system's processes are started.
 
-A testbed is set up, checked by measurement, lent to one run and taken down, by one process. Budgets hold from `limit` on, so
-that starting up, which is no part of what is compared, does not take half a minute under a fifth of a core.
+One process sets a testbed up, checks it by measurement, uses it for one run and takes it down. Budgets apply from `limit` on.
+Start-up is not compared, and would take half a minute with a fifth of a core.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ Name = Literal["local", "netns", "ray"]
 
 
 class Shape(Struct, frozen=True, kw_only=True):
-    """What nodes are asked for. Where a testbed cannot give a property its `deviations` say so."""
+    """Requested properties of nodes. A testbed lists those that it cannot give in its `deviations`."""
 
     nodes: Annotated[int, Meta(ge=1, le=64)]
     cores: Annotated[float, Meta(gt=0)] | None = None
-    """Of each node; None: as many as there are."""
+    """Cores of each node; None: all of the machine."""
     link_bits_per_s: Annotated[int, Meta(ge=1_000_000)] | None = None
-    """Of each node's link, either direction, Ethernet frames and all; None: as fast as it is."""
+    """Rate of each node's link in either direction, with Ethernet frames; None: unlimited."""
     delay_s: Annotated[float, Meta(gt=0)] | None = None
-    """That a packet takes from a node to the switch, beside that; None: none is added."""
+    """Added delay of a packet from a node to the switch, in seconds; None: no delay."""
     company: Annotated[int, Meta(ge=0, le=64)] = 0
     """Nodes beside these that take no part; see `Testbed.company`."""
 
@@ -48,21 +48,19 @@ class Testbed(ABC):
     @property
     @abstractmethod
     def home(self) -> Node:
-        """Where whoever starts processes on the nodes is: outside of all of them."""
+        """Node of the launcher, outside of all other nodes."""
 
     @property
     def company(self) -> tuple[Node, ...]:
-        """Nodes beside those of the cluster, with a budget like theirs, which whoever uses the testbed keeps busy with what
-        nodes are busy with.
+        """Extra nodes with the same budget, on which the caller runs a similar load.
 
-        Emulated nodes share caches and memory. If those that a smaller run leaves unused stood idle, its nodes would each be
-        faster than the same nodes of a larger run, and adding nodes would seem to gain less than it does.
+        Emulated nodes share caches and memory. If the unused nodes of a smaller run idled, its nodes would be faster than those
+        of a larger run, and adding nodes would seem to gain less than it does.
         """
         return ()
 
     def hold(self, node: Node) -> None:  # noqa: B027 (where nothing is limited, nobody is held either)
-        """Have the processes on a node (of the cluster's or of the company) stand still until `limit`: they have no budget yet,
-        and would slow down whoever starts meanwhile."""
+        """Freeze the processes on a node until `limit`. They have no budget yet and would slow down processes that start."""
 
     @abstractmethod
     def start_ray(self) -> None:
@@ -84,11 +82,11 @@ class Testbed(ABC):
 
     @abstractmethod
     def usage(self) -> list[NodeUsage]:
-        """What each node has used by now."""
+        """Resources that each node has used so far."""
 
     @abstractmethod
     def deviations(self) -> list[str]:
-        """What of the shape is not so, and what is emulated how, in words."""
+        """Differences from the requested shape, and the means of emulation, in words."""
 
     @abstractmethod
     def set_up(self) -> None:
@@ -96,7 +94,7 @@ class Testbed(ABC):
 
     @abstractmethod
     def take_down(self) -> None:
-        """Leave nothing of them, whatever state they are in."""
+        """Remove the nodes completely, in any state."""
 
     def __enter__(self) -> Testbed:
         try:

@@ -1,4 +1,4 @@
-"""Processes that do nothing but compute, for a while: what budgets are measured with."""
+"""Processes that compute for a while, by which budgets of cores are measured."""
 
 from __future__ import annotations
 

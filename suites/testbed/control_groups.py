@@ -1,7 +1,7 @@
-"""Budgets of cores: control groups with a quota, in either version that Linux has.
+"""Budgets of cores: control groups with a quota, in both versions of Linux.
 
-Groups are made in a folder whose name says which process owns it: its number and when it started. Who is killed outright
-leaves its folder; the next one to start sees from the name that the owner is gone, ends what is left in there, and removes it.
+Groups are in a folder named after its owner process, by number and start time. A process that is killed leaves its folder
+behind. The next one to start sees by the name that the owner has ended, kills left-over processes and removes the folder.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from typing import Literal, NamedTuple
 
 PREFIX = "tianji-testbed"
 PERIOD_US = 10_000
-"""In which a quota is given; with the usual 100 ms, a fifth of a core would come in bursts of 20 ms."""
+"""Period of a quota in microseconds. With the usual 100 ms, a fifth of a core would come in bursts of 20 ms."""
 SMALLEST_QUOTA_US = 1_000
 """The least that the kernel takes."""
 WEIGHTS = {1: ("cpu.shares", 1024), 2: ("cpu.weight", 100)}
-"""By version: what says how much a group counts beside others, and how much a single process does."""
+"""Name of the weight setting in each version, and its value for a single process."""
 MOST = 100
 """Processes that a folder of groups can count for."""
 OTHERS = "others"
@@ -36,21 +36,21 @@ _numbers = itertools.count(1)
 
 
 class Used(NamedTuple):
-    """What processes of a group have used since it was made, those that have ended too."""
+    """Resources that processes of a group have used since it was made, those that have ended included."""
 
     cpu_s: float
     throttled_s: float
-    """For which they would have run but had used up their quota; summed over cores."""
+    """Seconds for which they were throttled because their quota was used up, summed over cores."""
 
 
 @dataclass(frozen=True)
 class Hierarchy:
-    """Where groups can be made."""
+    """Hierarchy of control groups in which groups can be made."""
 
     version: Literal[1, 2]
     cpu: Path
     accounting: Path
-    """Where CPU time is counted: with version 1 often a tree of its own."""
+    """Folder in which CPU time is counted. With version 1 it is often a separate tree."""
 
     @property
     def trees(self) -> tuple[Path, ...]:
@@ -59,7 +59,7 @@ class Hierarchy:
 
     @classmethod
     def find(cls, process: Path = Path("/proc/self")) -> Hierarchy:
-        """As this machine mounts them: at their top, or where this process is put, if it may not write there.
+        """Find the hierarchy of this machine: its top or, if that is not writable, the group of this process.
 
         Raises
         ------
@@ -87,7 +87,7 @@ class Hierarchy:
         raise PermissionError(errno.EACCES, "no control groups for CPU time that this process may make")
 
     def make_room(self, folder: str, controller: str = "cpu") -> None:
-        """Have groups in a folder obey the controller, which version 2 must be told.
+        """Enable the controller for groups in a folder, as version 2 requires.
 
         There, a group whose members are to be limited apart must have no process of its own, unless it is the machine's top
         one. Processes that are in the way, as in a container, go to a group beside, and come back by `remove`.
@@ -127,7 +127,7 @@ class Hierarchy:
 
 
 def _own_groups(text: str) -> dict[str, str]:
-    """By controller, as `/proc/self/cgroup` says; the empty name stands for version 2."""
+    """Group of each controller, as in `/proc/self/cgroup`. The empty name stands for version 2."""
     found = {}
     for line in text.splitlines():
         _, controllers, path = line.split(":", 2)
@@ -144,11 +144,11 @@ class Group:
 
     @property
     def folders(self) -> tuple[str, ...]:
-        """As `tianji.launch.node.Node` wants them."""
+        """Folders for `tianji.launch.node.Node`."""
         return tuple(str(tree / self.name) for tree in self.hierarchy.trees)
 
     def limit(self, cores: float | None) -> None:
-        """Give all processes together so many cores from now on; None: as many as there are."""
+        """Limit all processes together to `cores` cores from now on; None: no limit."""
         folder = self.hierarchy.cpu / self.name
         # Of less than a tenth of a core the least quota is a longer period's.
         period = PERIOD_US if cores is None else max(PERIOD_US, math.ceil(SMALLEST_QUOTA_US / cores))
@@ -162,7 +162,7 @@ class Group:
             (folder / "cpu.cfs_quota_us").write_text(str(quota))
 
     def used(self) -> Used:
-        """By now."""
+        """Resources used so far."""
         lines = (self.hierarchy.cpu / self.name / "cpu.stat").read_text().splitlines()
         statistics = {name: int(value) for name, value in (line.split() for line in lines)}
         if self.hierarchy.version == 2:
@@ -171,7 +171,7 @@ class Group:
         return Used(used_ns / 1e9, statistics["throttled_time"] / 1e9)
 
     def processes(self) -> list[int]:
-        """Those that are in it."""
+        """Process ids in it."""
         return processes(self.hierarchy.cpu / self.name)
 
     def add(self, pids: list[int]) -> None:
@@ -238,7 +238,7 @@ def leftovers(hierarchy: Hierarchy) -> list[str]:
 
 
 def _started(pid: int) -> int | None:
-    """When a process started, in ticks since the machine did; None: there is no such process."""
+    """Start time of a process, in ticks since the machine's start. None: there is no such process."""
     with suppress(FileNotFoundError, ProcessLookupError):
         # What is in brackets is the process's own choice, and may hold anything.
         return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
@@ -246,7 +246,7 @@ def _started(pid: int) -> int | None:
 
 
 def processes(folder: Path) -> list[int]:
-    """Those of one group."""
+    """Process ids of one group."""
     return [int(line) for line in (folder / "cgroup.procs").read_text().split()]
 
 

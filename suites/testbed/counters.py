@@ -1,4 +1,4 @@
-"""What a node's network has carried, as its kernel counts: bytes that TCP was given, and frames that left by a link."""
+"""Network counters of a node's kernel: bytes handed to TCP, and frames sent over a link."""
 
 from __future__ import annotations
 
@@ -141,10 +141,10 @@ class NodeTraffic:
 
 
 class LinkCounters:
-    """Bytes that left by the links of the network that the calling thread is in when this is made.
+    """Bytes sent over the links of the calling thread's network at construction.
 
-    They are the queueing discipline's: an interface's own count takes 64 KiB that TCP hands down at once for one frame, with
-    the headers of one; this one counts as many headers as there will be frames.
+    They are counted by the queueing discipline, with the headers of every frame. An interface's own counter takes a piece of
+    64 KiB from TCP for one frame, with one header.
     """
 
     def __init__(self) -> None:

@@ -1,8 +1,8 @@
-"""The `netns` testbed: nodes emulated on this machine, each with a network, a link and a budget of cores of its own.
+"""The `netns` testbed: nodes emulated on this machine, each with its own network, link and budget of cores.
 
-A star of network namespaces (`netns`) is the network, control groups (`control_groups`) are the budgets. Nothing of the
-network has a name, so it goes with this process, however that ends; groups are named after it, and the next start removes
-what it had to leave.
+The network is a star of network namespaces (`netns`). Budgets are control groups (`control_groups`). The network has no names,
+so the kernel removes it when this process ends. Control groups are named after the process, and the next start removes those
+that were left behind.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ class Place(NamedTuple):
     """A node, and what is behind it."""
 
     node: Node
-    """Its processes have the budget."""
+    """The node, whose processes have the budget."""
     budget: Group
     daemons: Group
-    """Those of Ray, outside the budget."""
+    """Group of Ray's daemons, outside the budget."""
     link: LinkCounters
     interface: int
-    """Its link's index."""
+    """Index of its link."""
     traffic: NodeTraffic
 
 
@@ -214,7 +214,7 @@ def _signal(place: Place, number: signal.Signals) -> None:
 
 
 def unavailable() -> str | None:
-    """Why no nodes can be emulated here, in a few words; None when they can. Tried out in a process of its own."""
+    """Reason why no nodes can be emulated here; None if they can. A separate process tries it."""
     tried = subprocess.run(
         [sys.executable, "-m", "suites.testbed.emulation"], capture_output=True, text=True, timeout=60, check=False
     )

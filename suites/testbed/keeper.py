@@ -1,8 +1,8 @@
 """Keeps one run's processes together: `python -m suites.testbed.keeper LIFELINE COMMAND...`.
 
-It stands between the runner and a host process, because a runner that is killed outright cannot tidy up. When the host
-ends, or the runner does (its end of the lifeline pipe closes, however it died), the keeper ends everything that the run
-started, wherever it has gone, and removes the run's temporary folder.
+It stands between the runner and a host process, because a runner that is killed cannot clean up. It watches both; the end of
+the runner closes the lifeline pipe. When either ends, the keeper kills all processes that the run started, and removes its
+temporary folder.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import psutil
 from programs.process import adopt_orphans, name_process
 
 TERM_GRACE_S = 10.0
-"""From asking the host to end until it is made to."""
+"""Seconds from asking the host to end until it is killed."""
 LONGEST_TMPDIR = 16
 """Bytes; about 88 more follow in Ray's longest, and 107 is the most that Linux takes."""
 

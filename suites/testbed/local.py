@@ -1,4 +1,4 @@
-"""This machine: one run is one host process under a keeper, in a session of its own, watched until nothing of it is left."""
+"""Runs on this machine: one host process under a keeper, in its own session, watched until all its processes have ended."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Outcome:
 
 
 def run(command: Sequence[str], directory: Path, limit_s: float, watch: Callable[[], None]) -> Outcome:
-    """Run one host process to its end; leave no process of it, whatever happens (see `suites.testbed.keeper`).
+    """Run one host process to its end, and end all its processes in any case (see `suites.testbed.keeper`).
 
     Parameters
     ----------

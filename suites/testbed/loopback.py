@@ -1,8 +1,7 @@
-"""The `local` testbed: nodes that are addresses of this host's loopback, without budgets and without limits on links.
+"""The `local` testbed: nodes are loopback addresses of this host, without budgets or limits on links.
 
-They need no rights, and emulate nothing: what runs on several nodes is told of several addresses. The launcher's is the first
-one, 127.0.0.1, and nodes begin at 127.0.0.2: Ray takes the first one for the host's own address in its network, and does not
-keep it apart from the others.
+They need no privileges and emulate nothing but several addresses. The launcher has 127.0.0.1 and nodes start at 127.0.0.2,
+because Ray takes the first address for the host's own and would mix it up with the others.
 """
 
 from __future__ import annotations
@@ -20,10 +19,10 @@ from tianji.launch.node import LOOPBACK, Cluster, Node
 
 
 class Unlimited(Testbed):
-    """Nodes that are held to nothing, and of which nobody keeps accounts."""
+    """Testbed without budgets and without accounts of resources."""
 
     def checks(self, lines: Sequence[probe.Line | None]) -> list[NodeCheck]:
-        """What was found of each node's link; None: it was not measured."""
+        """Results for each node's link; None: it was not measured."""
         return [
             NodeCheck(
                 time.monotonic_ns(),
@@ -42,7 +41,7 @@ class Unlimited(Testbed):
         return [NodeUsage(time.monotonic_ns(), node=number) for number in range(1, self.shape.nodes + 1)]
 
     def not_given(self) -> list[str]:
-        """What of its shape only emulated nodes have."""
+        """Properties of its shape that only emulated nodes have."""
         shape, said = self.shape, []
         if shape.cores is not None:
             said.append(f"no node is limited to {shape.cores:g} cores")

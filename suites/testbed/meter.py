@@ -9,7 +9,7 @@ import psutil
 from suites.records.events import Usage
 
 INTERVAL_S = 0.5
-"""Between samples; one takes a millisecond or two, so the meter costs well under 1 % of a core."""
+"""Seconds between samples. One takes a millisecond or two, so the meter costs well under 1 % of a core."""
 
 
 class TreeMeter:

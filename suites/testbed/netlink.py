@@ -1,6 +1,6 @@
-"""Netlink in the few words that a meter needs: dumps and announcements, unpacked only as far as they are read.
+"""Minimal netlink client for a meter: dumps and announcements, decoded only as far as needed.
 
-A general library unpacks every attribute of every message, and takes five to ten times as long (docs/performance.md).
+A general library decodes every attribute of every message, which takes five to ten times as long (docs/performance.md).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 NETLINK_ROUTE, NETLINK_SOCK_DIAG = 0, 4
 ROOM_BYTES = 1 << 22
-"""For announcements that were not read yet."""
+"""Buffer for announcements that were not read yet."""
 
 _HEADER = struct.Struct("=IHHII")
 """Length, type, flags, sequence number, port."""

@@ -1,8 +1,8 @@
 """Emulated hosts: network namespaces of this machine, joined by links of a stated rate.
 
-The namespaces have no names. Descriptors alone keep them, so however their process ends, the kernel takes them down, their
-interfaces and limits with them, and the machine's own network never sees any of it. Where a process may not make network
-namespaces, it may often do so in a user namespace of its own; that is tried.
+The namespaces have no names; only descriptors keep them alive. So the kernel removes them, their interfaces and their limits
+when their process ends. The machine's own network is not affected. A process that may not make network namespaces tries to do
+so in its own user namespace, which is often allowed.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ DELAYS = "delays"
 """Said by the trial where links can have them."""
 LINK = "eth0"
 BURST_BYTES = 1 << 18
-"""Of the token bucket: four of the largest packets that TCP hands down."""
+"""Burst of the token bucket: four of the largest packets that TCP hands down."""
 QUEUE_MS = 50
-"""Of the longest that a packet waits in the bucket's queue before it is dropped."""
+"""Most milliseconds that a packet waits in the bucket's queue before it is dropped."""
 DELAYED_PACKETS = 100_000
-"""That may be under way on a link with a delay."""
+"""Most packets in flight on a link with a delay."""
 UNSHAPED_PACKETS = 1_000
-"""That wait on a link without a rate: as many as for a real one."""
+"""Queue of a link without a rate, in packets, as for a real one."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -75,7 +75,7 @@ def become_able() -> None:
 
 
 def unavailable() -> str | None:
-    """Why no hosts can be emulated here, in a few words; None when they can. Tried out in a process of its own."""
+    """Reason why no hosts can be emulated here; None if they can. A separate process tries it."""
     if find_spec("pyroute2") is None:
         return "pyroute2 is not installed"
     tried = _trial()
@@ -84,7 +84,7 @@ def unavailable() -> str | None:
 
 
 def delays() -> bool | None:
-    """Whether links can have delays here; None where there can be no links. Tried out in a process of its own."""
+    """Whether links can have delays here; None if there can be no links. A separate process tries it."""
     tried = _trial()
     return tried.stdout.strip() == DELAYS if tried.returncode == 0 else None
 
@@ -96,12 +96,12 @@ def _trial() -> subprocess.CompletedProcess[str]:
 
 @dataclass(frozen=True)
 class Link:
-    """What a link carries, either direction."""
+    """Properties of a link, in either direction."""
 
     bits_per_s: int | None = None
-    """By a token bucket, frames counted with their Ethernet headers; None: as fast as the machine."""
+    """Rate by a token bucket, which counts frames with Ethernet headers; None: unlimited."""
     delay_s: float | None = None
-    """Of what its node sends; None: none is added."""
+    """Added delay of packets that its node sends; None: no delay."""
 
 
 def _own() -> int:
@@ -114,7 +114,7 @@ def _enter(descriptor: int) -> None:
 
 
 def path_of(descriptor: int) -> str:
-    """Where other processes find what this one has open, as long as it lives."""
+    """Path by which other processes open this process's descriptor, as long as it lives."""
     return f"/proc/{os.getpid()}/fd/{descriptor}"
 
 
@@ -185,8 +185,8 @@ def pair(link_bits_per_s: int | None = None) -> Iterator[tuple[Node, Node]]:
 class Star:
     """Nodes round a switch, and the launcher's home beside them, whose link is as fast as the machine.
 
-    The switch is a bridge in a network of its own. Every link is shaped at both its ends, the node's and the switch's, so
-    what a node sends and what it is sent are limited alike. Delays are the node's end's alone: to the switch, not from it.
+    The switch is a bridge in its own network. Every link is shaped at both ends, so that both directions have the same limit.
+    Delay is added only at the node's end, in the direction of the switch.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Measures what nodes are, before a run: their budgets all at once, their links and round trips one after the other."""
+"""Measures nodes before a run: all budgets at once, then links and round trips one after the other."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from suites.testbed.netns import inside
 from tianji.launch.node import Node
 
 TOLERANCE = 0.1
-"""By which what is measured may be off."""
+"""Largest relative deviation of a measured property."""
 PAUSES_S = (0, 0, 0, 5, 10, 20, 40, 60)
-"""Before each trial of a property that is off: other work on the machine disturbs some, or goes on for a while and ends."""
+"""Seconds before each repeated trial of a property that deviates, because other work may disturb a measurement for a while."""
 BUDGET_S = 0.4
 LINK_S, FREE_LINK_S = 0.2, 0.05
-"""How long a link is filled: one with a rate, one without."""
+"""Seconds for which a link is filled: one with a rate, and one without."""
 FILLING_S = 0.05
-"""Of a link's time, before bytes are counted: token buckets may be full."""
+"""Seconds of filling before bytes are counted, because token buckets may be full."""
 ROUND_TRIPS = 50
 ROUND_TRIPS_S = 0.2
-"""After which no more of them are begun."""
+"""Seconds after which no more round trips are begun."""
 LIMIT_S = 10.0
-"""For anything on a link that takes this long, something is broken."""
+"""Seconds after which an operation on a link counts as failed."""
 UNEXPLAINED_S = 0.0005
-"""Of a round trip on a link with a delay, which the delay need not explain."""
+"""Seconds of a round trip that a link's delay need not explain."""
 PART_BYTES = 1 << 18
 SO_COOKIE = 57
 FRAME_SHARE = 1514 / 1448
@@ -41,7 +41,7 @@ FRAME_SHARE = 1514 / 1448
 
 
 class Line(Struct, frozen=True):
-    """What the link between two nodes was found to do."""
+    """Measured properties of the link between two nodes."""
 
     bits_per_s: float
     round_trip_s: float
@@ -100,7 +100,7 @@ def line(node: Node, peer: Node, seconds: float) -> Line:
 
 
 def _round_trip_s(there: socket.socket, back: socket.socket) -> float:
-    """Median; of the links alone: one thread does all of it, and nobody is woken."""
+    """Median round trip in seconds. One thread does both ends, so that only the links count and no thread is woken."""
     took: list[float] = []
     end = time.perf_counter() + ROUND_TRIPS_S
     while len(took) < ROUND_TRIPS and (not took or time.perf_counter() < end):
@@ -150,7 +150,7 @@ def is_off(measured: float, asked: float) -> bool:
 
 
 def checked_budgets(places: Sequence[tuple[Node, Group]], cores: float) -> list[float]:
-    """As `budgets`, again where one is off.
+    """Measure as `budgets`, and repeat the measurement if one deviates.
 
     Raises
     ------
@@ -169,7 +169,7 @@ def checked_budgets(places: Sequence[tuple[Node, Group]], cores: float) -> list[
 
 
 def checked_line(node: Node, peer: Node, bits_per_s: int | None, delay_s: float | None) -> Line:
-    """As `line`, again where the rate is off.
+    """Measure as `line`, and repeat the measurement if the rate deviates.
 
     Parameters
     ----------

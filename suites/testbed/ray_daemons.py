@@ -1,7 +1,7 @@
-"""A Ray cluster of given nodes: one `ray start` for each, the head first and all others at once.
+"""Starts a Ray cluster on given nodes: one `ray start` for each, first the head, then all others at once.
 
-Whoever is to join needs the cluster's token, which stands in this process's environment as long as the cluster does. A driver
-runs on a node: Ray wants to be asked from where one of its daemons is.
+Processes need the cluster's token to join. It is in this process's environment while the cluster runs. A driver must run on a
+node, because Ray accepts drivers only where one of its daemons is.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import psutil
 from tianji.launch.node import Node
 
 CPUS = 64
-"""That Ray may give out on each node; what they are worth is the budget's matter."""
+"""CPUs that Ray may assign on each node. The budget decides on their real share."""
 RESOURCES = {"runner": 1, "learner": 1}
 OBJECT_STORE_BYTES = 1 << 28
 START_LIMIT_S = 120.0
@@ -112,7 +112,7 @@ class _Start:
 
 
 def _end(token: str) -> None:
-    """End whatever has this cluster's token in its environment, and all that descends from it."""
+    """Kill all processes that have this cluster's token in their environment, and their descendants."""
     ours: dict[int, psutil.Process] = {}
     for process in psutil.process_iter():
         try:
@@ -141,7 +141,7 @@ def _is_daemon(process: psutil.Process) -> bool:
 
 
 def workers(pids: Sequence[int]) -> list[int]:
-    """Those that run a user's code for Ray, or were started by one of them; all others of Ray's are its daemons."""
+    """Processes that run a user's code for Ray, and their descendants. All other processes of Ray are daemons."""
     parents: dict[int, int] = {}
     found: set[int] = set()
     for pid in pids:

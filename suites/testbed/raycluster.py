@@ -1,7 +1,7 @@
-"""The `ray` testbed: the machines of a Ray cluster that is there, as they are.
+"""The `ray` testbed: the machines of a running Ray cluster, without changes.
 
-`python -m suites.testbed.raycluster ADDRESS COUNT` asks it who its nodes are, and measures the links of the first ones; in a
-process of its own, because Ray leaves threads and connections in whatever process it was used in.
+`python -m suites.testbed.raycluster ADDRESS COUNT` lists its nodes and measures the links of the first COUNT. It is a separate
+process, because Ray leaves threads and connections behind.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ _RATE = struct.Struct("=d")
 
 
 class Found(Struct, frozen=True):
-    """What a cluster says of itself."""
+    """Nodes of a cluster and their links."""
 
     ray_address: str
     home: str
     """Address of the machine that asked."""
     addresses: list[str]
-    """Of nodes that are alive, the head's first."""
+    """Addresses of the living nodes, the head's first."""
     lines: list[probe.Line] = []
 
 
@@ -94,7 +94,7 @@ class RayCluster(Unlimited):
 
 
 def _ask(address: str, measured: int) -> Found:
-    """Ask in a process of its own; RuntimeError, in one line, when there is no answer."""
+    """Ask in a separate process. RuntimeError, in one line, if there is no answer."""
     limit_s = MEASURING_S if measured else ASKING_S
     try:
         asked = subprocess.run(
@@ -120,7 +120,7 @@ class Prober:
         self._server.settimeout(probe.LIMIT_S)
 
     def where(self) -> tuple[str, int]:
-        """Where it listens."""
+        """Address at which it listens."""
         address, port = self._server.getsockname()
         return address, port
 

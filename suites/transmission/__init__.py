@@ -1,1 +1,1 @@
-"""How fast do messages move? Every system's way of moving them against the hardware's, in one run."""
+"""The transmission suite: speed of every system's messages, compared with the hardware's ceiling in the same run."""

@@ -1,6 +1,6 @@
-"""What moving messages costs: CPU time of all processes of a cell, and bytes that TCP carried for them, as the kernel counts.
+"""Cost of moving messages: CPU time of all processes of a cell, and their TCP bytes, as the kernel counts.
 
-Bytes through unix sockets and pipes are counted by nobody, so they are not in here.
+The kernel does not count bytes through unix sockets and pipes, so they are not included.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tianji.launch.node import Node
 
 
 class Used(Struct, frozen=True):
-    """What was used between two moments."""
+    """Resources used between two moments."""
 
     cpu_s: float
     tcp_bytes: float | None
@@ -29,12 +29,12 @@ class Account(Struct, frozen=True):
     """Totals at one moment, of each process and each connection: one that ends takes its total away with it."""
 
     cpu_s: dict[int, float]
-    """By process."""
+    """CPU seconds by process."""
     tcp_bytes: dict[int, int] | None
-    """By the inode of a socket."""
+    """TCP bytes by the inode of a socket."""
 
     def since(self, earlier: Account) -> Used:
-        """What those that are there now have used since then; what others used before they ended is not known."""
+        """Resources that the current processes have used since then. Those of processes that ended are unknown."""
         cpu_s = sum(total - earlier.cpu_s.get(pid, 0.0) for pid, total in self.cpu_s.items())
         if self.tcp_bytes is None or earlier.tcp_bytes is None:
             return Used(cpu_s, None)

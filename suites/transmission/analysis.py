@@ -1,7 +1,7 @@
-"""From bundles to what they say of messages: goodput, cost and delay of each pipe, and its share of the ceiling.
+"""Analysis of transmission bundles: goodput, cost and delay of each pipe, and its share of the ceiling.
 
-Pure functions; imports no sibling package. Ratios are formed within blocks: the same workload, number of explorers, session
-and block.
+Functions are pure, and no sibling package is imported. Ratios are formed within blocks: same workload, number of explorers,
+session and block.
 """
 
 from __future__ import annotations
@@ -31,23 +31,22 @@ SCALARS = (
     ("tcp_bytes_per_payload_byte", "ratio"),
     *((f"latency_p{p}_s", "s") for p in PERCENTILES),
 )
-"""Metrics of one pipe. Latency is a round trip where samples are sent, and where weights are, the time until everybody has
-them."""
+"""Metrics of one pipe. Latency is a round trip for samples, and for weights the time until all explorers have them."""
 RATIOS = (
     ("goodput_ratio", "goodput_bytes_per_s"),
     ("cpu_ratio", "cpu_s_per_gb"),
     ("latency_p50_ratio", "latency_p50_s"),
     ("latency_p99_ratio", "latency_p99_s"),
 )
-"""What of one pipe is divided by the same of another."""
+"""Metrics that are compared between pipes as ratios."""
 KEYS = ["workload", "explorers", "size_bytes"]
 BLOCK = ["session", "block"]
 
 
 def transfers(bundles: Iterable[Bundle]) -> pd.DataFrame:
-    """One row for each completed cell and size; what was not measured there is empty.
+    """One row for each completed cell and size. Metrics that were not measured there are empty.
 
-    Columns: workload, explorers, size_bytes, system (label), session, block, and the metrics of `SCALARS`.
+    Columns identify the cell, as in workload, explorers and system, and hold the metrics of `SCALARS`.
     """
     rows: list[dict[str, Any]] = []
     for bundle in bundles:
@@ -83,7 +82,7 @@ def transfers(bundles: Iterable[Bundle]) -> pd.DataFrame:
 
 
 def delays(bundles: Iterable[Bundle]) -> pd.DataFrame:
-    """Percentiles of delays, each the median over blocks: workload, explorers, size_bytes, system, percentile, seconds."""
+    """Percentiles of delays in seconds, each the median over blocks, by workload, explorers, size and system."""
     rows = [
         (b.manifest.workload, b.manifest.explorers, event.size_bytes, label_of(b), percentile, nanoseconds / 1e9)
         for b in bundles

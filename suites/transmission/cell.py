@@ -1,9 +1,9 @@
-"""The process of one cell: `python -m suites.transmission.cell DIRECTORY PARENT` is the learner, and the meter.
+"""Process of one transmission cell: `python -m suites.transmission.cell DIRECTORY PARENT` is the learner and the meter.
 
-For each size it lets explorers fill what there is to fill, looks how fast they are, and then measures one window: from the
-first message of the window to the last, N messages giving N - 1 intervals. Every byte is read, and the sum over all of it
-compared with what was sent. Leaves `events.jsonl`. Exit status 0: measured; 1: failed, and the last line of the output says
-why.
+For each size it warms up until all queues are full, estimates the speed, and then measures one window. The window goes from its
+first message to its last, so that N messages give N - 1 intervals. Every byte is read, and the total is compared with what was
+sent. The result is `events.jsonl`. Exit status 0 means measured. Exit status 1 means failed, and the last line of the output
+says why.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tianji.launch.node import Node, here
 
 TASK = "task.json"
 PROBE_SHARE = 0.25
-"""Of the window, for finding out how many messages fill it."""
+"""Share of the window for estimating how many messages fill it."""
 MOST_BROADCASTS = 2_000
 FEWEST_BROADCASTS, FEWEST_MESSAGES = 3, 16
 
@@ -47,7 +47,7 @@ class Task(Struct, frozen=True, kw_only=True):
 
 
 class WrongBytes(Exception):
-    """What was received is not what was sent."""
+    """Error: the received bytes differ from those sent."""
 
 
 class Meter:
@@ -74,7 +74,7 @@ class Meter:
                 self._log.write(delays("round_trip", size_bytes, end.round_trips(trips)))
 
     def _enough(self, rate: float, size_bytes: int) -> int:
-        """Messages of each explorer that fill a window at this rate; but what is under way at once must be little of it."""
+        """Messages of each explorer that fill a window at this rate, and are many more than those in flight."""
         explorers = self._task.explorers
         fewest = max(2 * min(in_flight(size_bytes, explorers), FEW_SLOTS), -(-FEWEST_MESSAGES // explorers))
         return max(fewest, round(rate * self._task.extent.window_s / explorers))
@@ -144,7 +144,7 @@ class Meter:
 
 
 class Window(Struct, frozen=True):
-    """What was seen of one window."""
+    """Measurements of one window."""
 
     intervals: float
     """Messages that came after the first look at the clock."""
@@ -155,7 +155,7 @@ class Window(Struct, frozen=True):
 
 
 def delays(kind: Literal["round_trip", "broadcast"], size_bytes: int, nanoseconds: Sequence[int]) -> Delays:
-    """Their number, and their percentiles from the least to the most."""
+    """Event with the number of delays and their percentiles in ascending order."""
     percentiles = np.percentile(nanoseconds, np.arange(101), method="inverted_cdf").astype(int).tolist()
     return Delays(time.monotonic_ns(), kind=kind, size_bytes=size_bytes, count=len(nanoseconds), percentiles_ns=percentiles)
 

@@ -1,7 +1,7 @@
-"""Explorers as forked processes: started on their node, told how much to send, watched.
+"""Explorers as forked processes, started on their node, controlled and watched.
 
-They are forked before the learner's end opens anything, so nothing is shared but what a pipe made on purpose. Orders travel
-on a pipe of the operating system and are never part of what is measured.
+They are forked before the learner's end opens anything, so that nothing is shared by accident. Orders go through a pipe of the
+operating system and are not measured.
 """
 
 from __future__ import annotations
@@ -39,12 +39,14 @@ class Explorer(NamedTuple):
 
 
 Follow = Callable[[NDArray[np.float32]], object]
-"""The explorer's end of weights: wait for the next vector and copy it to memory of one's own."""
+"""Explorer's end of weights: waits for the next vector and copies it to its own memory."""
 
 
 Message = dict[str, Any]
-"""What is said on a line: {"address": where}, {"send": number} and {"trips": number} by the learner, and by an explorer
-{"ready": true}, {"took": nanoseconds of each round trip} and {"failed": why}."""
+"""Message on a control line.
+
+The learner sends {"address": where}, {"send": number} or {"trips": number}. An explorer sends {"ready": true},
+{"took": nanoseconds of each round trip} or {"failed": why}."""
 
 
 def _say(line: Connection, message: Message) -> None:
@@ -108,7 +110,7 @@ class Crew:
             _say(line, {"failed": f"explorer {number}: {type(error).__name__}: {error}"})
 
     def _ended(self, signum: int, frame: FrameType | None) -> None:
-        """A child has ended; if it is an explorer that was not told to, whoever waits for it must not wait for ever."""
+        """Handle the end of a child. If an explorer ended too early, waiting for it must end too."""
         if callable(self._before):
             self._before(signum, frame)
         if os.getpid() != self._parent or self._ending:
@@ -149,7 +151,7 @@ class Crew:
         self._awaited.clear()
 
     def begin(self, each: int) -> None:
-        """Have everybody send."""
+        """Let all explorers send."""
         for line in self._lines:
             _say(line, {"send": each})
 
@@ -158,7 +160,7 @@ class Crew:
         _say(self._lines[0], {"trips": number})
 
     def trips(self) -> list[int]:
-        """What they took, once they are made."""
+        """Durations of the round trips, once they are done."""
         took: list[int] = self._answer(0)["took"]
         return took
 

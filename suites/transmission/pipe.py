@@ -1,10 +1,10 @@
-"""The contract of a pipe: one system's way of moving messages between explorers and a learner.
+"""Contract of a pipe: one system's way of moving messages between explorers and a learner.
 
-A pipe is opened in the process of its cell, which is the learner. It brings explorers of its own for one size at a time and
-moves what it is asked to move; the meter (`suites.transmission.cell`) says how much, reads every byte, and looks at the clock.
-A pipe is judged by what it is, so it is given its best calling pattern; all keep the same number of messages under way.
+A pipe is opened in the process of its cell, which is the learner. It starts its own explorers for one message size at a time.
+The meter (`suites.transmission.cell`) decides how many messages to move, reads every byte and takes the time. Each pipe uses
+its best calling pattern, and all keep the same number of messages in flight.
 
-To add one: subclass `Pipe`, and name it in the entry-point group `tianji_bench.pipes` of your own package.
+To add one, subclass `Pipe` and name it in the entry-point group `tianji_bench.pipes` of your own package.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Message = NDArray[np.uint64]
 
 @dataclass(frozen=True)
 class Setting:
-    """Where a pipe runs."""
+    """Setting in which a pipe runs."""
 
     explorers: int
     learner: Node
@@ -35,9 +35,9 @@ class Setting:
     beyond: Node
     """The host of the explorers: the same one, or another."""
     sizes: tuple[int, ...]
-    """That will be asked for, in bytes."""
+    """Message sizes in bytes."""
     folder: Path
-    """For sockets; its path is short."""
+    """Folder for sockets, with a short path."""
     cores: int
 
     @property
@@ -56,7 +56,7 @@ class Samples(Protocol):
         """Wait for messages: one or more, or pieces of them, to be read in place."""
 
     def release(self) -> None:
-        """What was received last has been read; where memory is not shared there is nothing to give back."""
+        """Release the messages received last, after they were read. Without shared memory there is nothing to do."""
 
     def round_trips(self, number: int, /) -> Sequence[int]:
         """Nanoseconds from sending a message to knowing that the learner has read it, by explorer 0's clock, one by one.
@@ -66,7 +66,7 @@ class Samples(Protocol):
 
 
 Broadcast = Callable[[int, NDArray[np.float32]], None]
-"""Sends a version, a vector, to all explorers; returns when each of them has it in memory of its own."""
+"""Function that sends a version and its vector to all explorers, and returns when each has its own copy."""
 
 
 class Pipe(ABC):
@@ -75,7 +75,7 @@ class Pipe(ABC):
     name: str
     title: str
     testbeds: tuple[str, ...] = ("local", "netns")
-    """Where it can be used, or has something to show: on one host, between two."""
+    """Testbeds on which it is measured: one host, or two."""
 
     def __init__(self, setting: Setting) -> None:
         self.setting = setting
@@ -110,7 +110,7 @@ read = np.add.reduce
 
 
 def payload(size_bytes: int) -> Message:
-    """What every message holds."""
+    """Contents of every message."""
     return np.random.default_rng(0).integers(0, 2**63, size_bytes // 8, dtype=np.uint64)
 
 

@@ -1,4 +1,4 @@
-"""Runs the transmission suite: one pipe, with so many explorers, over all sizes of one workload."""
+"""Runs the transmission suite: one pipe with a number of explorers, over all sizes of one workload."""
 
 from __future__ import annotations
 

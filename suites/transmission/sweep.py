@@ -1,4 +1,4 @@
-"""What the transmission suite runs in each profile: constants only."""
+"""Profiles of the transmission suite, as constants."""
 
 from pathlib import Path
 
@@ -30,10 +30,10 @@ FEW = (KIB, 64 * KIB, MIB, 16 * MIB)
 
 
 class Profile(Struct, frozen=True, kw_only=True):
-    """How much of the suite is run."""
+    """Extent of a run of the suite."""
 
     extents: dict[str, tuple[Extent, ...]]
-    """By workload; each number of explorers stands in one of them."""
+    """Extents by workload. Each number of explorers is in one of them."""
     systems: tuple[str, ...]
     blocks: int
     twice: str

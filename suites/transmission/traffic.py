@@ -1,4 +1,4 @@
-"""What is sent, where: the workloads of this suite, as data."""
+"""Workloads of the transmission suite, as data: what is sent, and where."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class Traffic(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     title: str
     direction: Literal["samples", "weights"]
     """`samples`: every explorer sends to the learner, which reads every byte. `weights`: the learner sends one vector to all
-    explorers, each of which has it in memory of its own before the next one is sent."""
+    explorers, and each has its own copy before the next one is sent."""
     testbed: Literal["local", "netns"]
     """One host; or two emulated ones, the learner on the first and the explorers on the second."""
     link_bits_per_s: int | None = None
-    """Of the link between two hosts; None: as fast as the machine."""
+    """Rate of the link between two hosts; None: unlimited."""
     ceiling: str
     """The pipe that shows what the hardware can do here."""
 
@@ -32,7 +32,7 @@ class Traffic(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Extent(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How much of a workload is measured."""
+    """Extent to which a workload is measured."""
 
     sizes: tuple[int, ...]
     """Bytes of a message, each a multiple of 8."""
@@ -44,8 +44,10 @@ class Extent(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 def in_flight(size_bytes: int, explorers: int) -> int:
-    """Messages that one explorer may have under way, in every pipe: 16 MiB, but at most 1,024 and at least 4 messages (2 where
-    4 of all explorers would be more than 1 GiB)."""
+    """Messages that one explorer may have in flight, in every pipe: 16 MiB worth, between 4 and 1,024 messages.
+
+    The minimum is 2 messages if 4 of all explorers would exceed 1 GiB.
+    """
     slots = min(MOST_SLOTS, ARENA_BYTES // size_bytes)
     if slots >= FEW_SLOTS:
         return slots

@@ -1,1 +1,1 @@
-"""Workload files: what is trained, how and until when, as data."""
+"""Workload files: environment, algorithm, budget and thresholds, as data."""

@@ -1,4 +1,4 @@
-"""A run that may stop at its goal: one rule, computed from what is told, and every system that ends when it is let."""
+"""Runs that stop at their goal: the rule, and the end of every system that follows it."""
 
 from types import SimpleNamespace
 

@@ -1,4 +1,4 @@
-"""RLlib on several nodes: what it is told, and one run on a Ray cluster of two nodes of this host."""
+"""RLlib on several nodes: its settings, and one run on a Ray cluster of two nodes on this host."""
 
 import msgspec
 import pytest

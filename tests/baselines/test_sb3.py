@@ -18,7 +18,7 @@ from tianji.algorithms import dqn_torch, ppo_torch
 from tianji.algorithms.dqn import Regression, epsilon
 from tianji.algorithms.networks import ActorCritic, QNetwork
 from tianji.algorithms.ppo import PPO, Rollouts
-from tianji.envs import describe
+from tianji.environments.vector import describe
 
 NETWORKS = [ActorCritic(4, (64, 64), 2), QNetwork(4, (256, 256), 2)]
 
@@ -142,7 +142,7 @@ def test_a_ppo_run_does_and_tells_exactly_what_the_workload_says(prepared):
     assert start <= stamps[0] < stamps[1] < stamps[2]
     assert len(memory.episodes) > 20
     assert all(value == length for _, value, length, _ in memory.episodes)
-    # Episodes are told as they end: what has ended by a step is no more than was stepped, and little is still under way.
+    # Episodes are reported when they end, so their steps are at most all steps, and nearly all of them.
     ended = sum(length for _, _, length, _ in memory.episodes)
     assert memory.episodes[-1][3] - 8 * 500 < ended <= memory.episodes[-1][3] <= 2816
     assert [steps for *_, steps in memory.episodes] == sorted(steps for *_, steps in memory.episodes)
@@ -197,7 +197,7 @@ def test_a_ppo_round_on_its_rollout_gives_the_weights_that_our_loss_gives(prepar
         (a - a.mean()) / (a.std(ddof=1) + np.float32(1e-8)),
         kept["returns"][:, 0],
     )
-    ours = ppo_torch.TorchKernel(network, w.for_ppo, network.initialise(5))
+    ours = ppo_torch.TorchUpdater(network, w.for_ppo, network.initialise(5))
     for _ in range(w.for_ppo.epochs):
         ours.step(batch, w.for_ppo.learning_rate)
     assert np.abs(ours.weights() - network.initialise(5)).max() > 0.01
@@ -217,7 +217,7 @@ def test_a_dqn_round_on_its_draws_gives_the_weights_that_our_loss_gives(prepared
     monkeypatch.setattr(buffer, "sample", keep)
     under_test.train(task, memory)
     assert len(drawn) == 16
-    ours = dqn_torch.TorchKernel(network, w.for_dqn, network.initialise(5))
+    ours = dqn_torch.TorchUpdater(network, w.for_dqn, network.initialise(5))
     for draw in drawn:
         best = ours.target_values(draw.next_observations.numpy()).max(axis=1)
         target = draw.rewards.numpy()[:, 0] + (1 - draw.dones.numpy()[:, 0]) * np.float32(w.for_dqn.gamma) * best

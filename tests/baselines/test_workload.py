@@ -1,4 +1,4 @@
-"""What a workload says about itself."""
+"""Workloads: derived sizes and checks."""
 
 import msgspec
 import pytest

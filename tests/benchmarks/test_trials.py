@@ -1,4 +1,4 @@
-"""Trials of the regression gate: what is planted does what it is said to do, and the document says what was recorded."""
+"""Trials of the regression gate: planted slowdowns have their stated effect, and the document matches the records."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,7 +10,7 @@ from commands import refusal
 from benchmarks.gate import planted, trials
 from programs.cli import run
 from tianji.algorithms import ppo
-from tianji.algorithms.returns import generalised_advantages
+from tianji.algorithms.vtrace import generalised_advantages
 
 ROOT = Path(__file__).parents[2]
 RECORDED = ROOT / "results" / "reference" / "regression.parquet"

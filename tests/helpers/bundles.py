@@ -1,4 +1,4 @@
-"""Bundles that nobody measured, to be read again; and committed ones, in folders."""
+"""Made-up bundles for reading tests, and folders with committed ones."""
 
 import atexit
 import functools
@@ -8,9 +8,21 @@ from pathlib import Path
 
 import msgspec
 
-from suites.records import bundle, store
+from suites.records import archive, bundle, store
 from suites.records.bundle import Manifest
 from suites.records.events import Episode, Evaluation, FirstStep, Snapshot, Usage
+
+WORKLOAD = {
+    "title": "A pole, hardly balanced",
+    "env": "Pole",
+    "algo": "ppo",
+    "environments": 4,
+    "budget_steps": 100,
+    "ppo": {"rollout_steps": 2, "minibatch_size": 4, "epochs": 1},
+    "thresholds": {"training": 20.0, "evaluated": 20.0},
+    "evaluation": {"episodes": 1, "in_a_row": 1},
+}
+ENVIRONMENT = {"cpu_usable": 2, "cpu_model": "Abacus"}
 
 
 def manifest(**more):
@@ -28,9 +40,9 @@ def manifest(**more):
         "position": 0,
         "session": "s",
         "cores": 2,
-        "configuration": {},
+        "configuration": {"workload": WORKLOAD},
         "deviations": [],
-        "environment": {},
+        "environment": ENVIRONMENT,
         "phases_s": {},
     }
     return Manifest(**(fields | more))
@@ -54,11 +66,11 @@ def unpacked(name):
     source = Path(__file__).parents[2] / name
     for file in store.sealed([source]):
         parent = place if file == source else place / file.relative_to(source).with_suffix("")
-        for b in store.read(file):
+        for b in archive.read(file):
             folder = parent / b.path.name
             folder.mkdir(parents=True)
             (folder / "bundle.json").write_bytes(msgspec.json.encode(b.manifest))
             (folder / "events.jsonl").write_bytes(b"".join(bundle.encode_event(event) + b"\n" for event in b.events))
-        for certificate in store.certificates(file):
+        for certificate in archive.certificates(file):
             bundle.write_certificate(certificate, parent)
     return place

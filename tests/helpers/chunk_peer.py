@@ -1,4 +1,4 @@
-"""A peer in a process of its own, which says where it stands and then waits to be killed there.
+"""Peer in a separate process, which reports when it reaches a stage and then waits to be killed.
 
 `python chunk_peer.py produce|consume URI STAGE`: a line on standard output tells that the stage is reached.
 """
@@ -9,7 +9,7 @@ import sys
 from edges import DEADLINE_S, text
 
 from tianji.channel.base import EdgeSpec
-from tianji.channel.registry import Network
+from tianji.channel.registry import Channels
 from tianji.channel.waiter import Waiter
 from tianji.layout import opaque_layout
 from tianji.messages import ChunkHeader
@@ -32,8 +32,8 @@ def wait_for(end, take):
         return found
 
 
-def produce(network, uri, stage):
-    outlet = network.outlet(uri, SPEC, 0)
+def produce(channels, uri, stage):
+    outlet = channels.outlet(uri, SPEC, 0)
     free = wait_for(outlet, outlet.credits)
     if stage == "joined":
         stand_still(stage)
@@ -48,8 +48,8 @@ def produce(network, uri, stage):
     stand_still(stage)
 
 
-def consume(network, uri, stage):
-    inlet = network.inlet(uri, SPEC)
+def consume(channels, uri, stage):
+    inlet = channels.inlet(uri, SPEC)
     if stage == "bound":
         stand_still(stage)
     with Waiter([inlet]) as waiter:
@@ -68,5 +68,5 @@ def consume(network, uri, stage):
 
 if __name__ == "__main__":
     side, uri, stage = sys.argv[1:]
-    with Network() as network:
-        {"produce": produce, "consume": consume}[side](network, uri, stage)
+    with Channels() as channels:
+        {"produce": produce, "consume": consume}[side](channels, uri, stage)

@@ -1,4 +1,4 @@
-"""Ends of edges for tests, all in one process, driven until something is the case."""
+"""Ends of edges for tests, all in one process, driven until a condition holds."""
 
 import tempfile
 import time
@@ -7,7 +7,7 @@ from collections import defaultdict
 import numpy as np
 
 from tianji.channel.base import ChannelError, EdgeSpec, Inlet, Outlet
-from tianji.channel.registry import Network
+from tianji.channel.registry import Channels
 from tianji.channel.security import Keys
 from tianji.channel.waiter import Waiter
 from tianji.layout import ChunkLayout, Field, opaque_layout
@@ -22,11 +22,11 @@ SLOTS, PRODUCERS, PARAMETERS = 4, 3, 5
 class Bench:
     """A network, one address of a backend, and what has come so far at each end."""
 
-    def __init__(self, scheme, stack, size_bytes=64, slots=SLOTS, producers=PRODUCERS, **network):
+    def __init__(self, scheme, stack, size_bytes=64, slots=SLOTS, producers=PRODUCERS, **channels):
         if scheme == "curve":
-            scheme, network = "tcp", {"keys": Keys.generate(), **network}
+            scheme, channels = "tcp", {"keys": Keys.generate(), **channels}
         self.scheme = scheme
-        self.network = stack.enter_context(Network(**network))
+        self.channels = stack.enter_context(Channels(**channels))
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="tj"))
         self.base = {"shm": f"shm://{folder}/", "ipc": f"ipc://{folder}/", "tcp": "tcp://127.0.0.1:"}.get(
             scheme, f"{scheme}://test-"
@@ -42,8 +42,8 @@ class Bench:
 
     def inlet(self, name="a", spec=None):
         if "://" in name:
-            return self.patiently(lambda: self.network.inlet(name, spec or self.spec))
-        return self.keep(self.network.inlet(self.address(name), spec or self.spec))
+            return self.patiently(lambda: self.channels.inlet(name, spec or self.spec))
+        return self.keep(self.channels.inlet(self.address(name), spec or self.spec))
 
     def patiently(self, bind):
         """Bind an address that was in use a moment ago: ZeroMQ lets go of a port in its own time."""
@@ -57,10 +57,10 @@ class Bench:
                 self.quiet(0.02)
 
     def outlet(self, inlet, producer=0, spec=None):
-        return self.keep(self.network.outlet(getattr(inlet, "uri", inlet), spec or self.spec, producer))
+        return self.keep(self.channels.outlet(getattr(inlet, "uri", inlet), spec or self.spec, producer))
 
     def relay(self, inlet, upstream):
-        return self.keep(self.network.relay(inlet.uri, self.spec, upstream))
+        return self.keep(self.channels.relay(inlet.uri, self.spec, upstream))
 
     def keep(self, end):
         self.ends.append(end)

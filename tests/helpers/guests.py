@@ -1,4 +1,4 @@
-"""Somebody else's package, installed for one test."""
+"""A third-party package, installed for one test."""
 
 import os
 import textwrap

@@ -10,8 +10,8 @@ import ray
 from descendants import kill, left
 
 from tianji.config import PPOConfig, TrainConfig
-from tianji.messages import Bound, Saved, Snapshot
-from tianji.training import train
+from tianji.messages import PortsOpen, Saved, Snapshot
+from tianji.run.training import train
 
 SMALL = {
     "env": "CartPole-v1",
@@ -28,7 +28,7 @@ def main(cluster, folder):
     bound, victims, killed = {}, ["actor g0.a1", "buffer g0"], []
 
     def watch(message):
-        if isinstance(message, Bound):
+        if isinstance(message, PortsOpen):
             bound.update(message.addresses)
         if isinstance(message, Snapshot) and message.steps >= 8_000 and victims and kill(f"tj-{victims[0]}", root):
             victims.pop(0)
@@ -38,7 +38,7 @@ def main(cluster, folder):
             killed.append(message.steps)
 
     try:
-        there = {**SMALL, "launcher": "ray", "ray_address": cluster["address"], "placement": "SPREAD"}
+        there = {**SMALL, "launcher": "ray", "ray_address": cluster["address"], "ray_placement": "SPREAD", "placement": "apart"}
         alike = train(TrainConfig(**there), watch)
         survived = train(TrainConfig(**{**there, "stop_steps": 24_064}), watch)
         resumed = train(

@@ -1,4 +1,4 @@
-"""What lies in /dev/shm, and whose it is. Other programs use it too: theirs is none of our business."""
+"""Files in /dev/shm and their owners, to find those that tests left behind. Files of other programs are ignored."""
 
 import gc
 import os

@@ -1,4 +1,4 @@
-"""A Ray cluster of two nodes on this host, for every test of a session that needs one: says its address, ends with its input.
+"""A Ray cluster of two nodes on this host, shared by tests. It prints its address and ends with its standard input.
 
 A process for itself: Ray leaves connections open in whatever process it was used in.
 """
@@ -23,10 +23,10 @@ def main(folder):
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # In order, then, too.
     from ray.cluster_utils import Cluster
 
-    head = {"num_cpus": 8, "resources": ROOM, "temp_dir": folder, "include_dashboard": False}
+    head = {"num_cpus": 4, "resources": ROOM, "temp_dir": folder, "include_dashboard": False}
     nodes = Cluster(initialize_head=True, head_node_args=head)
     try:
-        nodes.add_node(num_cpus=8, resources=ROOM)
+        nodes.add_node(num_cpus=4, resources=ROOM)
         nodes.wait_for_nodes()
         print("\n" + json.dumps({"address": nodes.address, "pid": os.getpid(), "folder": folder}), flush=True)
         sys.stdin.read()

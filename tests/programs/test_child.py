@@ -1,4 +1,4 @@
-"""A child that is asked: answers in order, its own words where it fails, and nothing left of it."""
+"""Child processes that answer requests: answers in order, their errors on failure, and no process left behind."""
 
 import sys
 import time

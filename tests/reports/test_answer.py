@@ -1,4 +1,4 @@
-"""The answer on a terminal, from bundles that are made up: what it says, how long it is, and what is never pooled."""
+"""The answer on a terminal, from made-up bundles: its text, its length, and results that must not be pooled."""
 
 import itertools
 import json
@@ -6,6 +6,7 @@ import re
 
 import msgspec
 import pytest
+import report_pages
 
 from programs.cli import run
 from reports import answer, dataset
@@ -47,7 +48,7 @@ def write(folder, suite, workload, system, block, events, configuration, **chang
 
 
 def train(folder, workload, system, block, seconds, watched=None, stop_at_goal=True, **changes):
-    """A run that reaches its training return of 100 after so many seconds (None: never), watched for so many."""
+    """Make a run that reaches its training return of 100 after `seconds` (None: never) and lasts `watched` seconds."""
     value, end = (0.0, watched) if seconds is None else (100.0, seconds)
     at = round(end * SECOND)
     events = [FirstStep(0), *(Episode(at - 99 + k, value, 9, 400) for k in range(100)), Snapshot(at, 500, 1, "1")]
@@ -105,7 +106,7 @@ def test_a_main_job_is_answered_in_twenty_lines(session, tmp_path, capsys):
     assert len(said) == (1 + 3) + (1 + 5) + 3 + 1
     assert max(map(len, said[:-1])) <= 100
     assert "\x1b" not in "".join(said)
-    assert (out / "index.html").read_text().count("Runs ended soon after their training return was reached") == 2
+    assert report_pages.read(out).count("Runs ended soon after their training return was reached") == 2
 
 
 def test_a_bar_a_system_with_seconds_n_and_how_many_times_tianji(session):
@@ -180,6 +181,6 @@ def test_smoke_runs_are_never_pooled_with_longer_ones(session, tmp_path, capsys,
     out = tmp_path / "out"
     assert run("tianji-report", main, ["build", str(session), str(other), "--out", str(out), "--svg"]) == 0
     assert said in capsys.readouterr().out
-    assert said in (out / "index.html").read_text()
+    assert said in (out / "how.html").read_text()
     rows = json.loads((out / "summary.json").read_text())["rows"]
     assert {row["n"] for row in rows if row["workload"] == PPO and row["metric"] == "time_to_threshold_s"} == {2}

@@ -1,4 +1,4 @@
-"""Where a side did not always get there, a bound is told instead of the ratio of the few blocks in which both did."""
+"""Bounds of censored results: they are reported instead of a ratio over the few blocks in which both sides succeeded."""
 
 import dataclasses
 from pathlib import Path
@@ -7,7 +7,7 @@ import matplotlib.pyplot as plt
 import pytest
 
 from reports import bounds, dataset, paper
-from reports.convergence.figures import RATIOS, ratio_marks
+from reports.convergence.figures import PLOTS, ratio_marks
 from reports.convergence.view import Trained
 from reports.table import Table
 from reports.tables import number
@@ -65,10 +65,10 @@ def test_the_other_way_round_a_bound_is_from_the_other_side():
 
 def test_headlines_tell_bounds_and_who_got_there(data):
     said = {sentence.partition(" as fast as ")[2].partition(" (")[0]: sentence for sentence in headlines(data)}
-    assert set(said) == {"XingTian-style", "RLlib", "Stable-Baselines3", "synchronous"}
-    assert "more than 3.15x as fast as RLlib (n = 2 blocks; 2 of 5 runs of TianJi and 0 of 5 runs of RLlib" in said["RLlib"]
+    assert set(said) == {"XingTian-style", "RLlib", "Stable-Baselines3", "synchronous, one actor"}
+    assert "more than 3.15x as fast as RLlib (n = 2 blocks). 2 of 5 runs of TianJi and 0 of 5 runs of RLlib" in said["RLlib"]
     assert "less than 2.52x as fast as" in said["Stable-Baselines3"]
-    assert "discipline" not in said["Stable-Baselines3"], "a product of what the easy blocks say"
+    assert "engineering" not in said["Stable-Baselines3"], "a product of what the easy blocks say"
 
 
 def test_who_never_got_there_beside_who_never_did_is_said(data):
@@ -76,7 +76,8 @@ def test_who_never_got_there_beside_who_never_did_is_said(data):
         row | {"value": None, "n": 0, "censored": 5} if row["metric"].startswith(bounds.METRIC) else row for row in data.rows
     ]
     (said,) = [sentence for sentence in headlines(data, rows) if "RLlib" in sentence]
-    assert "is open: 2 of 5 runs of TianJi and 0 of 5 runs of RLlib get there." in said
+    assert "it is open which system reaches the evaluated threshold sooner." in said
+    assert "2 of 5 runs of TianJi and 0 of 5 runs of RLlib reach it." in said
 
 
 def test_a_bound_of_all_blocks_is_no_factor_of_a_product(data):
@@ -84,7 +85,7 @@ def test_a_bound_of_all_blocks_is_no_factor_of_a_product(data):
 
     def always(row):
         bound = row["metric"].endswith("_at_least") and row["baseline"] == "sb3"
-        exact = row["metric"] == bounds.METRIC and row["baseline"] == "sync"
+        exact = row["metric"] == bounds.METRIC and row["baseline"] == "sync-one"
         if row["threshold_kind"] != "evaluated" or not row["metric"].startswith(bounds.METRIC):
             return row
         return row | ({"value": 2.0, "n": 5, "censored": 0} if bound or exact else {"value": None})
@@ -92,20 +93,20 @@ def test_a_bound_of_all_blocks_is_no_factor_of_a_product(data):
     rows = [always(row) for row in data.rows if not row["metric"].endswith(("_at_least", "_at_most"))]
     pair = {"suite": "convergence", "workload": WORKLOAD, "threshold_kind": "evaluated", "baseline": "sb3"}
     pair |= {"machine": rows[0]["machine"]}
-    rows += [{**pair, "system": system, "metric": f"{bounds.METRIC}_at_least", **row(2.0)} for system in ("tianji", "sync")]
+    rows += [{**pair, "system": system, "metric": f"{bounds.METRIC}_at_least", **row(2.0)} for system in ("tianji", "sync-one")]
     (said,) = [sentence for sentence in headlines(data, rows) if "Stable-Baselines3" in sentence]
-    assert "more than 2.00x as fast as Stable-Baselines3 (n = 5 blocks; 2 of 5 runs" in said
+    assert "more than 2.00x as fast as Stable-Baselines3 (n = 5 blocks). 2 of 5 runs" in said
     assert "engineering" not in said
 
 
 def test_who_got_there_without_the_other_and_the_other_way_round_are_not_compared(data):
     """Synchronous and XingTian-style: each in a block in which the other did not."""
     table, title = view(data).frame("ratios").set_index(["Faster", "than"]), view(data).title
-    assert table.loc[(title("sync"), title("xingtian")), "Evaluated return"] == "not comparable"
+    assert table.loc[(title("sync-one"), title("xingtian")), "Evaluated return"] == "not comparable"
 
 
 def test_the_picture_of_ratios_says_what_the_table_does(data):
-    drawn, title = ratio_marks(data), view(data).title
+    drawn, title = ratio_marks([view(data)]), view(data).title
     table = view(data).frame("ratios")
     columns = {"evaluated": "Evaluated return", "training": "Training return"}
     assert set(drawn["bound"]) == set(bounds.SIGNS)
@@ -122,11 +123,13 @@ def test_the_picture_of_ratios_says_what_the_table_does(data):
 
 
 def test_a_bound_is_drawn_as_an_arrow_to_where_the_ratio_is(data):
-    drawn = ratio_marks(data)
-    (plate,) = paper.draw(data, [RATIOS])
+    drawn = ratio_marks([view(data)])
+    (plate,) = paper.draw(data, [plot for plot in PLOTS if plot.name == "ratios"])
     arrows = [text for text in plate.drawing.figure.axes[0].texts if text.arrow_patch is not None]
     ways = sorted((text.xy[0], text.xyann[0] > 0) for text in arrows)
     bounded = drawn[drawn["bound"] != ""]
     assert ways == sorted((point["value"], point["bound"] == "at_least") for _, point in bounded.iterrows())
-    assert "Arrows are bounds" in paper.caption(plate)
+    assert "An arrow is a bound" in plate.caption
+    counts = {text.get_text() for text in plate.drawing.figure.axes[0].texts if text.get_text()}
+    assert counts == {"n = 2 of 5", "n = 3 of 5", "n = 4 of 5", "n = 5"}, "each mark has its own"
     plt.close(plate.drawing.figure)

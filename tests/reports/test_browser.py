@@ -1,10 +1,15 @@
-"""The page in a real browser: it renders, asks for nothing, filters, sorts, and can be used without seeing it."""
+"""Pages in a real browser: they load nothing from outside, filter, sort, fit a phone, and can be used without seeing them."""
+
+import itertools
+import os
+from pathlib import Path
 
 import browser
 import pytest
 from bundles import unpacked
 
 from programs.cli import run
+from reports import curves
 from reports.__main__ import main
 
 RECORDED = unpacked("docs/results/smoke.parquet")
@@ -37,6 +42,11 @@ CONTRAST = """
 """
 
 
+AXE = os.environ.get("AXE_CORE")
+"""Path of `axe.min.js`, a file of the npm package axe-core."""
+PAGES = ("index.html", "claims.html", "how.html", "pages/cartpole-ppo-zoo.html")
+
+
 @pytest.fixture(scope="module")
 def report(tmp_path_factory):
     out = tmp_path_factory.mktemp("browser") / "report"
@@ -45,81 +55,95 @@ def report(tmp_path_factory):
 
 
 @pytest.fixture
-def page(report, tmp_path):
+def opened(tmp_path):
     binary = browser.found()
     assert binary is not None
-    with browser.Browser(binary, tmp_path / "profile") as opened:
-        opened.open(report / "index.html")
-        yield opened
+    with browser.Browser(binary, tmp_path / "profile") as started:
+        yield started
 
 
-def test_it_renders_says_nothing_to_the_console_and_asks_for_nothing(page, tmp_path):
-    assert page.complaints() == []
-    assert [address for address in page.requests() if not address.startswith("file://")] == []
-    assert len(page.requests()) == 1
-    assert page.run("document.querySelectorAll('figure svg').length") >= 6
-    assert page.run("[...document.querySelectorAll('figure svg')].every(s => s.getBoundingClientRect().width > 300)")
-    assert page.run("document.documentElement.scrollWidth <= innerWidth"), "only tables scroll sideways"
+@pytest.fixture
+def page(report, opened):
+    show(opened, report / "index.html")
+    return opened
+
+
+def show(opened, file, width=1280, scheme="light"):
+    opened.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+    opened.call("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False)
+    opened.open(file)
+
+
+def choose(page, name, value):
+    page.run(
+        f"(s => {{ s.value = {value!r}; s.dispatchEvent(new Event('change', {{ bubbles: true }})); }})"
+        f"(document.querySelector('select[name={name}]'))"
+    )
+
+
+def test_pages_say_nothing_to_the_console_and_ask_for_files_of_the_report_alone(report, opened):
+    for name in PAGES:
+        show(opened, report / name)
+        assert opened.complaints() == []
+        asked = opened.requests()
+        assert all(address.startswith(report.as_uri()) for address in asked)
+        assert not any(curves.LIBRARY in address or "/curves/" in address for address in asked), "loaded when it is asked for"
+
+
+def test_the_verdict_is_on_the_first_screen_then_losses_then_the_grid(page, tmp_path):
+    headings = page.run("[...document.querySelectorAll('h1, h2')].map(h => h.textContent)")
+    assert headings[1:5] == ["Limits", "Verdict", "Where we lose", "Distance to the best"]
+    assert page.run("document.getElementById('verdict').getBoundingClientRect().bottom") < 900
     picture = tmp_path / "page.png"
     page.picture(picture)
     assert picture.stat().st_size > 20_000, "an empty page compresses to less"
 
 
-def test_the_verdict_comes_first_then_claims(page):
-    headings = page.run("[...document.querySelectorAll('h1, h2')].map(h => h.textContent)")
-    assert headings[1:3] == ["Verdict", "Published claims"]
-    top = page.run("document.getElementById('verdict').getBoundingClientRect().top")
-    assert top < 400, "it is seen without scrolling"
-
-
-def test_filters_hide_what_was_not_asked_for(page):
-    choose = "(id, value) => { const s = document.getElementById(id); s.value = value; s.dispatchEvent(new Event('change')); }"
-    seen = "[...document.querySelectorAll('section.workload')].filter(s => !s.hidden).map(s => s.id)"
-    every = page.run(seen)
-    assert len(every) >= 2
-    page.run(f"({choose})('of-workload', {every[0]!r})")
-    assert page.run(seen) == every[:1]
-    assert page.run("document.getElementById('shown').textContent") == "1 workload shown"
-    page.run(f"({choose})('of-workload', '')")
-    page.run(f"({choose})('of-system', 'RLlib')")
-    rows = page.run(
-        "[...document.querySelectorAll('section.workload tbody tr')].filter(r => r.offsetParent).map(r => r.textContent)"
+def test_cells_of_the_grid_have_numbers_and_lead_to_their_workload(page):
+    cells = page.run(
+        "[...document.querySelectorAll('.cell:not([hidden])')].map(c => [c.innerText, c.getAttribute('href'), c.className])"
     )
-    assert rows
-    assert sum("RLlib" in row for row in rows) >= len(rows) / 2
-    page.run(f"({choose})('of-system', '')")
-    assert page.run(seen) == every
+    assert len(cells) >= 8
+    assert all(any(letter.isdigit() for letter in text) for text, _, _ in cells), "no cell says anything by colour alone"
+    assert {href for _, href, _ in cells} == {"pages/cartpole-ppo-zoo.html", "pages/cartpole-dqn-zoo.html"}
+    assert sum("best" in text for text, _, _ in cells) >= 2
+    assert all("runs" in text or "reached" in text for text, _, kind in cells if "censored" in kind)
 
 
-def test_contents_lead_to_what_a_filter_has_hidden(page):
-    first, second = page.run("[...document.querySelectorAll('section.workload')].map(s => s.id)")[:2]
-    choose = f"(s => {{ s.value = {first!r}; s.dispatchEvent(new Event('change')); }})(document.getElementById('of-workload'))"
-    page.run(choose)
-    assert page.run(f"document.getElementById({second!r}).hidden")
-    page.run("document.querySelector('header details').open = true")
-    page.run(f"document.querySelector('header a[href=\"#{second}\"]').click()")
-    page.until(f"!document.getElementById({second!r}).hidden")
-    top = f"document.getElementById({second!r}).getBoundingClientRect().top"
-    below = "document.querySelector('nav.filters').getBoundingClientRect().bottom"
-    page.until(f"{top} < innerHeight / 2")
-    assert page.run(f"document.getElementById('{second}-title').getBoundingClientRect().top >= {below} - 1"), "the bar hides it"
-    assert page.run("document.getElementById('of-workload').value") == ""
+def test_filters_stand_in_the_address_and_are_read_from_it(report, page):
+    columns = "[...document.querySelectorAll('.grid thead [data-algorithm]:not([hidden])')].map(h => h.dataset.algorithm)"
+    assert sorted(page.run(columns)) == ["dqn", "ppo"]
+    seconds = page.run("document.querySelector('.cell:not([hidden])').innerText")
+    choose(page, "algorithm", "ppo")
+    choose(page, "cost", "core-seconds")
+    choose(page, "kind", "training")
+    assert page.run(columns) == ["ppo"]
+    assert page.run("location.hash") == "#algorithm=ppo&kind=training&cost=core-seconds"
+    cells = page.run("[...document.querySelectorAll('.grid td:not([hidden]) .cell:not([hidden])')].map(c => c.innerText)")
+    assert page.run("document.getElementById('shown').textContent") == f"{len(cells)} cells shown"
+    assert any("core-s" in text for text in cells)
+    assert seconds not in cells
+    page.run("location.hash = '#algorithm=dqn'")
+    page.until(f"JSON.stringify({columns}) === '[\"dqn\"]'")
+    assert page.run("document.querySelector('select[name=cost]').value") == "seconds"
+    page.run("location.hash = '#losses'")
+    assert page.run(columns) == ["dqn"], "a link within the page leaves the filters alone"
 
 
-def test_the_verdict_has_a_state_in_words_for_every_peer_and_workload(page):
-    rows = page.run("[...document.querySelectorAll('.matrix tbody tr')].map(r => [...r.cells].map(c => c.innerText))")
+def test_the_ratios_have_a_state_in_words_for_every_system_and_workload(page):
+    rows = page.run("[...document.querySelectorAll('.ratios tbody tr')].map(r => [...r.cells].map(c => c.innerText))")
     assert len(rows) >= 3
     states = {"faster", "slower", "bound", "open"}
     for _, *cells in rows:
         assert all(states & set(cell.split()) for cell in cells if cell != "-")
-    assert page.run("[...document.querySelectorAll('.matrix tbody th')].every(t => t.scope === 'row')")
 
 
-def test_tables_sort_by_number_up_and_down(page):
+def test_tables_sort_by_number_up_and_down(report, opened):
+    show(opened, report / "pages" / "cartpole-ppo-zoo.html")
     sort = """
     (() => {
       const named = table => [...table.tHead.rows[0].cells].some(c => c.textContent === 'Seconds');
-      const table = [...document.querySelectorAll('section.workload table')].find(named);
+      const table = [...document.querySelectorAll('table')].find(named);
       const place = [...table.tHead.rows[0].cells].findIndex(c => c.textContent === 'Seconds');
       table.tHead.rows[0].cells[place].querySelector('button').click();
       const said = table.tHead.rows[0].cells[place].getAttribute('aria-sort');
@@ -127,24 +151,101 @@ def test_tables_sort_by_number_up_and_down(page):
     })()
     """
     for direction in ("ascending", "descending"):
-        cells, said = page.run(sort)
+        cells, said = opened.run(sort)
         numbers = [float(cell.split()[0].replace(",", "")) for cell in cells if cell[0].isdigit()]
         assert said == direction
         assert numbers == sorted(numbers, reverse=direction == "descending")
         assert len(numbers) > 2
 
 
-def test_it_can_be_used_without_seeing_it(page):
-    tree = page.call("Accessibility.getFullAXTree")["nodes"]
-    roles = [node["role"]["value"] for node in tree if not node["ignored"]]
-    for landmark in ("banner", "main", "navigation", "contentinfo"):
-        assert landmark in roles, landmark
-    pictures = page.run(
-        "[...document.querySelectorAll('figure svg')].map(s => [s.getAttribute('role'), s.getAttribute('aria-label') || ''])"
+def test_the_grid_sorts_by_what_is_shown(page):
+    head = "document.querySelector('.grid thead [data-algorithm=ppo] button')"
+    shown = (
+        "[...document.querySelectorAll('.grid tbody td[data-algorithm=ppo] .cell:not([hidden])')]"
+        ".map(c => c.dataset.sort).filter(Boolean).map(Number)"
     )
-    assert all(role == "img" for role, _ in pictures)
-    assert all(any(c.isdigit() for c in words) for _, words in pictures), "an alternative text states what was found"
-    assert page.run("[...document.querySelectorAll('select')].every(s => s.labels.length === 1)")
-    assert page.run("[...document.querySelectorAll('th')].every(t => t.scope)")
-    assert page.run("document.documentElement.lang") == "en"
-    assert page.run(CONTRAST) == []
+    page.run(f"{head}.click()")
+    assert page.run(shown) == sorted(page.run(shown))
+    choose(page, "kind", "training")
+    page.run(f"{head}.click()")
+    assert page.run(shown) == sorted(page.run(shown), reverse=True)
+
+
+def test_pages_fit_a_screen_and_a_phone(report, opened):
+    wide = "[...document.querySelectorAll('.wide')].filter(w => w.scrollWidth > w.clientWidth + 1).map(w => w.ariaLabel)"
+    first = "[...document.querySelectorAll('tbody tr > :first-child')].every(c => getComputedStyle(c).position === 'sticky')"
+    for name in PAGES:
+        show(opened, report / name)
+        assert opened.run(wide) == [], "no table is wider than the screen"
+        show(opened, report / name, 390)
+        assert opened.run("document.documentElement.scrollWidth <= innerWidth"), "only tables scroll sideways"
+        assert opened.run(first), "the first column stays"
+
+
+def test_dark_mode_follows_the_system_and_a_button(report, opened):
+    behind = "getComputedStyle(document.body).backgroundColor"
+    show(opened, report / "index.html", scheme="light")
+    light = opened.run(behind)
+    show(opened, report / "index.html", scheme="dark")
+    dark = opened.run(behind)
+    assert light != dark
+    opened.run("document.getElementById('theme').click()")
+    assert opened.run(behind) == light
+    assert opened.run("document.getElementById('theme').textContent") == "Dark mode"
+    opened.run("document.getElementById('theme').click(); localStorage.removeItem('theme')")
+    assert opened.run(behind) == dark
+
+
+@pytest.mark.skipif(curves.library() is None, reason="needs the package plotly (extra report)")
+def test_curves_are_drawn_when_the_reader_opens_them(report, opened):
+    show(opened, report / "pages" / "cartpole-ppo-zoo.html")
+    opened.run("document.getElementById('open-curves').click()")
+    opened.until("document.querySelectorAll('#plot .scatterlayer .trace').length > 4")
+    assert opened.complaints() == []
+    assert all(
+        address.startswith(report.as_uri()) for address in opened.requests() if not address.startswith(("data:", "blob:"))
+    )
+
+
+def test_a_copy_without_the_library_says_so(report, opened, tmp_path):
+    page = report / "pages" / "cartpole-ppo-zoo.html"
+    text = page.read_text()
+    if "open-curves" not in text:
+        pytest.skip("needs the package plotly (extra report)")
+    (tmp_path / "pages").mkdir()
+    (tmp_path / "pages" / page.name).write_text(text)
+    show(opened, tmp_path / "pages" / page.name)
+    opened.run("document.getElementById('open-curves').click()")
+    opened.until("document.getElementById('curves-said').textContent.includes('has no interactive curves')")
+
+
+def test_pages_can_be_used_without_seeing_them(report, opened):
+    for name, scheme in itertools.product(PAGES, ("light", "dark")):
+        show(opened, report / name, scheme=scheme)
+        tree = opened.call("Accessibility.getFullAXTree")["nodes"]
+        roles = [node["role"]["value"] for node in tree if not node["ignored"]]
+        for landmark in ("banner", "main", "navigation", "contentinfo"):
+            assert landmark in roles, landmark
+        pictures = opened.run("[...document.querySelectorAll('figure img')].map(s => [s.alt, s.loading])")
+        assert bool(pictures) == name.startswith("pages/")
+        assert all(any(c.isdigit() for c in words) for words, _ in pictures), "an alternative text states what was found"
+        assert {loading for _, loading in pictures} <= {"lazy"}
+        assert opened.run("[...document.querySelectorAll('select')].every(s => s.labels.length === 1)")
+        assert opened.run("[...document.querySelectorAll('th')].every(t => t.scope)")
+        assert opened.run("document.documentElement.lang") == "en"
+        levels = opened.run("[...document.querySelectorAll('h1, h2, h3, h4')].map(h => Number(h.tagName[1]))")
+        assert levels[0] == 1
+        assert levels.count(1) == 1
+        assert all(after <= before + 1 for before, after in itertools.pairwise(levels)), "no level is left out"
+        assert opened.run(CONTRAST) == []
+
+
+@pytest.mark.skipif(AXE is None, reason="needs AXE_CORE, the path of axe.min.js (npm's package axe-core)")
+def test_axe_finds_nothing(report, opened):
+    for name, scheme in itertools.product(PAGES, ("light", "dark")):
+        show(opened, report / name, scheme=scheme)
+        opened.run("document.querySelectorAll('details').forEach(d => d.open = true)")
+        opened.run(Path(AXE).read_text() + ";0")
+        ask = "axe.run().then(found => found.violations.map(one => one.id))"
+        said = opened.call("Runtime.evaluate", expression=ask, awaitPromise=True, returnByValue=True)
+        assert said["result"]["value"] == []

@@ -115,7 +115,7 @@ def test_runs_that_did_not_get_there_are_said():
     assert "2 pairs left out" in judged.evidence[0].measured
     (judged,) = judge(data(row(value=None, ci_low=None, ci_high=None, n=0, censored=5)), [CLAIM])
     assert judged.verdict == "inconclusive"
-    assert judged.evidence[0].measured == "5 of 5 pairs did not get there"
+    assert judged.evidence[0].measured == "5 of 5 pairs missed the target"
 
 
 def test_a_reading_that_says_too_little_is_refused():

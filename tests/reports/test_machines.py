@@ -7,6 +7,7 @@ import shutil
 import numpy as np
 import pandas as pd
 import pytest
+import report_pages
 from bundles import unpacked
 from scaling_bundles import edit, session
 from scipy import stats
@@ -14,7 +15,7 @@ from scipy import stats
 from programs.cli import run
 from reports import dataset, paper, readme
 from reports.__main__ import main
-from reports.convergence.figures import RATIOS, ratio_marks
+from reports.convergence.figures import PLOTS, ratio_marks
 from reports.convergence.standings import standings
 from reports.convergence.view import Trained
 from reports.scaling.view import Scaled
@@ -82,7 +83,7 @@ def test_ratios_of_both_stand_beside_each_other(data):
         blocks = tianji.merge(rllib, on=["session", "block"])
         expected = stats.gmean(blocks["seconds_y"] / blocks["seconds_x"])
         assert view.fast("tianji", "rllib", "training").row["value"] == pytest.approx(expected)
-    marks = ratio_marks(data).query("kind == 'training'")
+    marks = ratio_marks([ours, other]).query("kind == 'training'")
     assert list(marks["conditions"]) == [OURS, OTHER]
     assert np.divide(*marks["value"].iloc[::-1]) == pytest.approx(2.0)
     found = standings(data)
@@ -95,20 +96,20 @@ def test_a_page_and_a_paper_name_the_machine_where_there_are_several(data, sourc
     out = tmp_path / "report"
     assert run("tianji-report", main, ["build", str(source), "--out", str(out), "--svg"]) == 0
     page = (out / "index.html").read_text()
-    headings = re.findall(r'<h2 id="[^"]+">([^<]+)</h2>', page)
-    assert [name for name in headings if name.endswith((f"({OURS})", f"({OTHER})"))] == headings[2:4]
-    ids = re.findall(r'\bid="([^"]+)"', page)
-    assert len(ids) == len(set(ids))
+    titles = [re.search("<h1>([^<]+)</h1>", file.read_text())[1] for file in (out / "pages").iterdir()]
+    assert {title.partition("(")[2] for title in titles} == {f"{OURS})", f"{OTHER})"}
+    assert re.findall('class="grid" data-suite="convergence" data-machine="([^"]+)"', page) == [OURS, OTHER], "a grid a machine"
+    assert report_pages.broken(out) == report_pages.twice(out) == []
     assert f"20 runs on {OURS}; {OTHER}" in page
     claims = {claim["id"]: claim for claim in json.loads((out / "claims.json").read_text())["claims"]}
     of_rllib = claims["tianji-onpolicy-rllib"]["findings"]
     assert [one["machine"] for one in of_rllib] == [OURS, OTHER] * 2, "a line a reading and machine"
-    (plate,) = paper.draw(data, [RATIOS])
-    texts = [text.get_text().replace("\n", " ") for text in plate.drawing.figure.axes[0].get_yticklabels()]
-    assert sum(OURS in text for text in texts) == sum(OTHER in text for text in texts) == 1
+    (plate,) = paper.draw(data, [plot for plot in PLOTS if plot.name == "ratios"])
+    titles = [axis.get_title(loc="left") for axis in plate.drawing.figure.axes]
+    assert titles == [f"{WORKLOAD} ({OURS})", f"{WORKLOAD} ({OTHER})"], "a panel a machine"
     alone = tmp_path / "alone"
     assert run("tianji-report", main, ["build", str(source / "ours"), "--out", str(alone), "--svg"]) == 0
-    assert f"({OURS})" not in (alone / "index.html").read_text(), "one machine goes without saying"
+    assert f"({OURS})" not in report_pages.read(alone), "one machine goes without saying"
 
 
 def test_a_setting_of_nodes_has_a_section_a_machine(tmp_path):

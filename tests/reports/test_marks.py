@@ -6,9 +6,10 @@ import matplotlib.pyplot as plt
 import pytest
 import scaling_bundles as made
 
-from reports import dataset, paper
+from reports import dataset
 from reports.figures import draw
-from reports.marks import TICKS_AT_MOST, plain_log
+from reports.looks import look
+from reports.marks import OPEN, TICKS_AT_MOST, intervals, legend, plain_log
 from reports.styles import PAGE, PAPER
 
 
@@ -44,18 +45,34 @@ def test_longer_axes_say_more():
     assert set(few) < set(many)
 
 
-@pytest.mark.parametrize(
-    ("names", "panels"), [(("tianji", "tianji-copies"), 2), (("tianji", "xingtian"), 1)], ids=["with copies", "without"]
-)
-def test_an_ideal_that_was_not_measured_has_no_panel(tmp_path, names, panels):
-    made.session(tmp_path, systems=names, counts=(1, 8), blocks=1)
-    (efficiency,) = (one for one in draw(dataset.load([tmp_path]), PAPER) if one.name.endswith("-efficiency"))
-    assert len(efficiency.drawing.figure.axes) == panels
-    assert ("as many copies" in paper.caption(efficiency)) is (panels == 2)
-    plt.close("all")
+@pytest.mark.parametrize(("low", "high"), [(115, 122), (101, 140), (641, 852)])
+def test_an_axis_of_less_than_a_decade_has_numbers_too(low, high):
+    with PAPER.applied():
+        texts, touching = drawn_ticks(1.2, low, high)
+    assert len(texts) >= 2
+    assert not touching, texts
 
 
-@pytest.mark.parametrize("kind", ["throughput", "efficiency", "convergence"])
+def drawn_marks(rows):
+    figure, axis = plt.subplots()
+    made_of = intervals(axis, "tianji", "TianJi", "nodes", rows)
+    faces = [line.get_markerfacecolor() for line in axis.lines if len(line.get_xdata()) and line.get_marker() != "None"]
+    legend(figure, [axis], 4, made_of)
+    texts = [text.get_text() for text in figure.legends[0].get_texts()]
+    bars = sum(len(one.get_segments()) for one in axis.collections)
+    plt.close(figure)
+    return faces, bars, texts
+
+
+def test_a_mark_without_an_interval_is_open_and_the_legend_says_so():
+    row = {"metric": "m", "unit": "s", "value": 2.0, "n": 5, "censored": 0}
+    known, unknown = row | {"nodes": 1, "ci_low": 2.0, "ci_high": 2.0}, row | {"nodes": 2, "ci_low": None, "ci_high": None}
+    colour = look("tianji").colour
+    assert drawn_marks([known]) == ([colour], 1, ["TianJi"]), "an interval of no width is one"
+    assert drawn_marks([known, unknown]) == ([colour, "none"], 1, ["TianJi", OPEN])
+
+
+@pytest.mark.parametrize("kind", ["throughput", "convergence"])
 def test_a_page_and_a_paper_draw_the_same(tmp_path, kind):
     made.session(tmp_path, systems=("tianji", "xingtian", "tianji-copies"), counts=(1, 8), blocks=2)
     data = dataset.load([tmp_path])

@@ -1,4 +1,4 @@
-"""The README's results are made from bundles, and somebody notices when they are not."""
+"""The README's results are generated from bundles, and a difference fails."""
 
 import json
 import re
@@ -6,11 +6,12 @@ import shutil
 from pathlib import Path
 
 import pytest
+import report_pages
 from bundles import unpacked
 from commands import refusal
 
 from programs.cli import run
-from reports import dataset, readme
+from reports import dataset, overview, readme
 from reports.__main__ import main
 from reports.convergence.view import Trained
 from reports.staleness.view import Balanced
@@ -24,13 +25,16 @@ RECORDED = unpacked("docs/results/smoke.parquet")
 
 def command(folder, *more):
     bundles = [str(path) for path in sorted(RECORDED.glob("cartpole-ppo-zoo.*"))]
-    return ["readme", *bundles, "--readme", str(folder / "README.md"), "--report", str(folder / "docs" / "report"), *more]
+    places = ["--readme", str(folder / "README.md"), "--results", str(folder / "docs" / "results.md")]
+    return ["readme", *bundles, *places, "--report", str(folder / "docs" / "report"), *more]
 
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
     folder = tmp_path_factory.mktemp("project")
-    (folder / "README.md").write_text(f"before\n\n{readme.BEGIN}\nold\n{readme.END}\n\nafter\n")
+    (folder / "docs").mkdir()
+    for page in (folder / "README.md", folder / "docs" / "results.md"):
+        page.write_text(f"before\n\n{readme.BEGIN}\nold\n{readme.END}\n\nafter\n")
     assert run("tianji-report", main, command(folder)) == 0
     return folder
 
@@ -42,18 +46,23 @@ def project(written, tmp_path):
 
 
 def test_only_what_is_between_the_marks_changes(written):
-    text = (written / "README.md").read_text()
-    assert text.startswith(f"before\n\n{readme.BEGIN}\n")
-    assert text.endswith(f"{readme.END}\n\nafter\n")
-    assert "old" not in text
-    assert "| cartpole-ppo-zoo | strict | RLlib | 10.1x |" in text
-    assert "docs/report/ratios.png" in text
-    assert "it would take eight real nodes" in text, "claims without data are there too"
-    assert sorted(path.name for path in (written / "docs" / "report").iterdir()) == [
-        "claims.json",
-        "index.html",
-        "ratios.png",
+    front, tables = ((written / name).read_text() for name in ("README.md", "docs/results.md"))
+    for text in (front, tables):
+        assert text.startswith(f"before\n\n{readme.BEGIN}\n")
+        assert text.endswith(f"{readme.END}\n\nafter\n")
+        assert "old" not in text
+    assert "docs/report/ratios.png" in front
+    assert "as fast as RLlib" in front
+    assert "| cartpole-ppo-zoo | strict | RLlib | 10.1x |" in tables
+    assert "(report/index.html)" in tables, "links start from the page's own folder"
+    assert "it would take eight real nodes" in tables, "claims without data are there too"
+    report = written / "docs" / "report"
+    assert sorted(path.name for path in report.iterdir()) == [
+        *("claims.html", "claims.json", "figures", "how.html", "index.html", "pages"),
+        *("ratios-dark.png", "ratios.png", "tables"),
     ]
+    assert report_pages.broken(report) == [], "pages without interactive curves, which are too large to be committed"
+    assert sum(file.stat().st_size for file in report.glob("index.html")) < 300_000
 
 
 def test_what_is_up_to_date_passes_and_is_left_alone(project, capsys):
@@ -64,9 +73,9 @@ def test_what_is_up_to_date_passes_and_is_left_alone(project, capsys):
 
 
 def changed_value(project):
-    file = project / "docs" / "report" / "index.html"
+    file = project / "docs" / "report" / "pages" / "cartpole-ppo-zoo.html"
     page = file.read_text()
-    cell = re.search(r"<td>(\d+\.\d+)</td>", page)
+    cell = re.search(r'<td><span class="n">(\d+\.\d+)<', page)
     file.write_text(page[: cell.start(1)] + "123.4567" + page[cell.end(1) :])
 
 
@@ -77,15 +86,22 @@ def changed_verdict(project):
 
 def changed_text(project):
     file = project / "README.md"
+    file.write_text(file.read_text().replace("as fast as RLlib", "as slow as RLlib"))
+
+
+def changed_table(project):
+    file = project / "docs" / "results.md"
     file.write_text(file.read_text().replace("10.1x", "11.1x"))
 
 
 @pytest.mark.parametrize(
     ("spoil", "says"),
     [
-        (changed_value, "index.html has '<td>123.4567</td>' where the bundles give"),
+        (changed_value, "cartpole-ppo-zoo.html has"),
+        (lambda project: (project / "docs" / "report" / "pages" / "w.html").write_text(""), "w.html is left over"),
         (changed_verdict, "claims.json has other verdicts"),
         (changed_text, "README.md says otherwise"),
+        (changed_table, "results.md says otherwise"),
         (lambda project: (project / "docs" / "report" / "ratios.png").unlink(), "ratios.png is missing"),
     ],
 )
@@ -96,16 +112,18 @@ def test_what_is_out_of_date_fails_and_says_what(project, capsys, spoil, says):
 
 
 def test_a_readme_without_marks_is_refused(tmp_path, capsys):
-    (tmp_path / "README.md").write_text("nothing")
-    assert "has no place for results" in refusal(capsys, run, "tianji-report", main, command(tmp_path))
+    (tmp_path / "docs").mkdir()
+    for page in ("README.md", "docs/results.md"):
+        (tmp_path / page).write_text("nothing")
+    assert "README.md: has no place for results" in refusal(capsys, run, "tianji-report", main, command(tmp_path))
     assert (tmp_path / "README.md").read_text() == "nothing"
-    elsewhere = ["readme", str(RECORDED), "--readme", str(tmp_path / "README.md"), "--report", "/nowhere"]
-    assert "is not below the README's folder" in refusal(capsys, run, "tianji-report", main, elsewhere)
+    elsewhere = [*command(tmp_path)[:-1], "/nowhere"]
+    assert "is not below the folder of" in refusal(capsys, run, "tianji-report", main, elsewhere)
 
 
 def test_the_projects_readme_shows_what_stands_in_its_report():
     """Fast, and no substitute for `nox -s readme -- --check`: the values shown are those of docs/report."""
-    text = (ROOT / "README.md").read_text()
+    text = (ROOT / "docs" / "results.md").read_text()
     shown = text.partition(readme.BEGIN)[2].partition(readme.END)[0]
     claims = json.loads((ROOT / "docs" / "report" / "claims.json").read_text())["claims"]
     assert len(claims) > 8
@@ -139,12 +157,14 @@ def test_relaxed_stands_beside_strict_where_it_was_measured(tmp_path):
     keys = {"system": "sync", "metric": "time_to_threshold_ratio", "threshold_kind": "evaluated", "baseline": "sb3"}
     own = data.table.one(workload="cartpole-ppo-zoo", **keys)
     assert rows["relaxed", "Stable-Baselines3"][0].startswith(f"{own['value']:.3g}"[:3])
+    of_picture = [("sb3", "strict"), ("sb3", "relaxed"), ("sync", "strict"), ("sync", "relaxed"), ("tianji", "relaxed")]
+    assert [(line.opponent, line.mode) for line in overview.overview(data)] == of_picture
 
 
 def test_what_relaxing_buys_is_told_of_every_workload_of_its_suite():
     data = dataset.load([ROOT / "results" / "reference" / "staleness"])
     told = readme.lines(data, Balanced)
     assert [line[0] for line in told] == ["cartpole-ppo-waiting", "cartpole-ppo-zoo"]
-    readme_text = (ROOT / "README.md").read_text()
+    text = (ROOT / "docs" / "results.md").read_text()
     for line in told:
-        assert " | ".join(line) in readme_text
+        assert " | ".join(line) in text

@@ -3,10 +3,10 @@
 import csv
 import dataclasses
 import json
-import re
 from pathlib import Path
 
 import pytest
+import report_pages
 import scaling_bundles as made
 from scaling_bundles import LINK, Setting
 from scipy import stats
@@ -21,14 +21,14 @@ from reports.tables import markdown
 pytestmark = pytest.mark.xdist_group("reports-scaling")
 
 SYSTEMS = ("tianji", "xingtian", "rllib", "tianji-copies", "xingtian-copies")
-WEAK, STRONG = ("scaling-cartpole-ppo-nodes-netns-" + kind for kind in ("weak", "strong"))
+WEAK = "scaling-cartpole-ppo-nodes-netns-weak"
 
 
 def build(folder, out):
     assert run("tianji-report", main, ["build", str(folder), "--out", str(out), "--svg"]) == 0
     text = (out / "summary.json").read_text()
     rows = json.loads(text, parse_constant=lambda c: pytest.fail(f"{c} in summary.json"))["rows"]
-    return rows, (out / "index.html").read_text()
+    return rows, report_pages.read(out)
 
 
 @pytest.fixture(scope="module")
@@ -55,9 +55,7 @@ def test_rows_have_the_schema_of_all_suites(report):
 def test_every_figure_table_and_series_is_there(report):
     out, _, _ = report
     figures = {path.name for path in (out / "figures").iterdir()}
-    for name in ("throughput", "efficiency", "convergence", "wire", "busy"):
-        assert f"{WEAK}-{name}.svg" in figures
-    assert "scaling-pong-impala-nodes-netns-weak-convergence.svg" not in figures
+    assert {f"scaling-{name}.svg" for name in ("throughput", "convergence", "wire")} <= figures
     made_tables = {path.stem for path in (out / "tables").iterdir()}
     assert {
         f"{WEAK}-{name}" for name in ("most", "speedup", "nodes", "times", "laws", "traffic", "checks", "setup")
@@ -98,7 +96,7 @@ def test_the_page_says_what_nodes_are_and_what_stands_outside_their_budgets(repo
         "a budget of 0.2 of a core",
         "a link of 1,000 Mbit/s",
         "Environments by number of nodes: 8 on 1, 16 on 2, 32 on 4, 48 on 6, 64 on 8.",
-        "these differ between numbers of nodes, and no others: environments.",
+        "Only these keys of the workload differ between numbers of nodes: environments.",
         "0.320 [0.320, 0.320] cores with RLlib",
         "can be read in two ways",
         "the ratio of both speed-ups is",
@@ -111,9 +109,6 @@ def test_the_page_says_what_nodes_are_and_what_stands_outside_their_budgets(repo
         "Nodes are emulated.",
     ):
         assert text in page, text
-    assert not re.search(r'(src|href)="(?!#)', page.replace("xlink:href", "href")), "the page refers to something outside"
-    ids = re.findall(r'\bid="([^"]+)"', page)
-    assert len(ids) == len(set(ids))
     assert "/tmp" not in page
 
 
@@ -144,16 +139,14 @@ def test_a_smoke_session_with_one_block_two_counts_and_no_copies(tmp_path):
     assert {row["value"] for row in rows if row["metric"] == "usl_contention"} == {None}
     assert "a fit needs 5 numbers of nodes; there are 2" in page
     assert "Fewer than five blocks" in page
-    assert "copies that do not communicate (n" not in page
+    assert "independent copies (n" not in page
     assert "(n = 1 block)" in page
 
 
 def test_one_number_of_nodes_alone_has_a_throughput_and_no_speed_up(tmp_path):
     made.session(tmp_path / "in", Setting(scaling="strong", trains=False), systems=("tianji",), counts=(8,), blocks=1)
     _, page = build(tmp_path / "in", tmp_path / "out")
-    figures = {path.name for path in (tmp_path / "out" / "figures").iterdir()}
-    assert f"{STRONG}-throughput.svg" in figures
-    assert f"{STRONG}-efficiency.svg" not in figures
+    assert (tmp_path / "out" / "figures" / "scaling-throughput.svg").exists()
     assert "Throughput by number of nodes" in page
     assert "How many times its own throughput" not in page
 
@@ -166,7 +159,7 @@ def test_failed_runs_and_such_as_end_too_soon_are_shown_with_their_reason(tmp_pa
     assert {row["system"] for row in rows} == {"tianji"}
     assert "cartpole-ppo-nodes on 8 nodes, weak scaling, block 0: RLlib" in page
     assert "out of &lt;luck&gt;" in page
-    assert "where 2x is needed" in page
+    assert "and 2x is needed" in page
     said = " ".join(capsys.readouterr().out.split())
     assert "scaling: 2 of 4 runs failed or say nothing; the first is cartpole-ppo-nodes, block 0, rllib: out of <luck>" in said
 

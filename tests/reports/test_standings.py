@@ -81,7 +81,7 @@ def test_a_machine_stands_once_with_all_revisions_and_the_range_of_its_loads(tmp
     for at, one in enumerate(data.bundles):
         one.manifest.environment.update(git_commit=f"revision{at % 2}", git_dirty=at == 1, load_1min_at_start=1.0 + at)
     (tmp_path / "figures").mkdir()
-    text = page.write(data, {}, [], tmp_path).read_text()
+    text = page.write(data, {}, [], tmp_path).with_name("how.html").read_text()
     environment = text[text.index('id="environment"') :]
     assert environment.count("<dl>") == 1
     assert "<dt>git commit</dt><dd>revision0, revision1 with changes, revision1</dd>" in environment

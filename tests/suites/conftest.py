@@ -1,4 +1,4 @@
-"""A workload small enough for tests, and systems of somebody else's package that misbehave."""
+"""A workload small enough for tests, and third-party systems that misbehave."""
 
 import functools
 

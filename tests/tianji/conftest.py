@@ -27,7 +27,7 @@ def small():
 
 @pytest.fixture
 def own(tmp_path, monkeypatch):
-    """Writes a module of a user's own into a folder of its own, which is searched; what was imported is forgotten again."""
+    """Write a user's own module into a temporary folder on the import path. Its imports are undone after the test."""
     before = set(sys.modules)
     # A copy: the current folder is put on it too.
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])

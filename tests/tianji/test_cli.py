@@ -1,4 +1,4 @@
-"""The command as a user runs it: what it says, what it leaves, and how it refuses."""
+"""The command as a user runs it: its output, its files, and its errors."""
 
 import json
 import os
@@ -21,13 +21,16 @@ def complaint(capsys, arguments):
     return refusal(capsys, run, "tianji", main, arguments)
 
 
+RELAXED = ["train", "--env", "CartPole-v1", "--set", "discipline.name=relaxed"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
         ([], "required"),
         (["fly"], "invalid choice"),
         (["train"], "--env is missing"),
-        (["train", "--env", "CartPole-v1", "--algo", "sarsa"], "known: ppo"),
+        (["train", "--env", "CartPole-v1", "--algo", "sarsa"], "invalid choice: 'sarsa' (choose from"),
         (["train", "--env", "CartPole-v1", "--actors", "0"], "actors"),
         (["train", "--env", "CartPole-v1", "--actors", "two"], "invalid int"),
         (["train", "--env", "CartPole-v1", "--stop-steps", "10"], "raise it"),
@@ -45,17 +48,24 @@ def complaint(capsys, arguments):
         (["train", "--env", "CartPole-v1", "--config", "/nowhere.toml"], "no such file"),
         (["train", "--env", "Pendulum-v1"], "only Discrete actions"),
         (["train", "--env", "CartPole-v1", "--groups", "0"], "groups"),
-        (["train", "--env", "CartPole-v1", "--algo", "impala", "--set", "discipline=relaxed"], "for algo ppo"),
-        (["train", "--env", "CartPole-v1", "--set", "lag_rounds=some"], "known: int from 0, auto, none"),
-        (["train", "--env", "CartPole-v1", "--set", "lag_bound=80"], "it is now `lag_rounds`, in rounds of updates"),
+        (["train", "--env", "CartPole-v1", "--algo", "dqn", "--set", "discipline=strict"], "not for a replay"),
+        ([*RELAXED, "--set", "discipline.lag_rounds=some"], "known: int from 0, auto, none"),
+        ([*RELAXED, "--set", "discipline.lag_round=1"], "did you mean `lag_rounds`? (of discipline 'relaxed')"),
+        ([*RELAXED, "--algo", "dqn", "--set", "discipline.beyond_bound=correct"], "nothing else corrects"),
+        (["train", "--env", "CartPole-v1", "--set", "discipline.lag_rounds=1"], "discipline needs a name"),
+        (["train", "--env", "CartPole-v1", "--set", "discipline=strikt"], "did you mean strict?"),
+        (["train", "--env", "CartPole-v1", "--set", "kernel=torch"], "it is now `updater`: auto, numpy or torch"),
+        (["train", "--env", "CartPole-v1", "--set", "balance=off"], "it is now `discipline.name`: relaxed"),
+        (["train", "--env", "CartPole-v1", "--set", "lag_rounds=4"], "it is now `discipline.lag_rounds`"),
+        (["train", "--env", "CartPole-v1", "--set", "lag_bound=80"], "in rounds of updates instead of optimizer steps"),
+        (["train", "--env", "CartPole-v1", "--set", "beyond_bound=correct"], "it is now `discipline.beyond_bound`"),
         (["train", "--env", "CartPole-v1", "--set", "learning_rat=1"], "did you mean `ppo.learning_rate`"),
         (["train", "--env", "CartPole-v1", "--set", "simulator.zzz=1"], "known keys: alpha, distribution, grain, picture"),
-        (["train", "--env", "CartPole-v1", "--set", "beyond_bound=correct"], "nothing else corrects"),
         (["train", "--env", "CartPole-v1", "--algo", "dqn", "--set", "send_steps=7"], "multiple of a chunk's 7 steps"),
         (["train", "--env", "CartPole-v1", "--algo", "dqn", "--set", "dqn.replay_capacity=10"], "raise it to 512"),
         (["train", "--env", "CartPole-v1", "--algo", "dqn", "--set", "network.kind=nature-q"], "choose an mlp kind"),
         (["train", "--env", "CartPole-v1", "--set", "network.activation=gelu"], "has activation 'tanh', not 'gelu'"),
-        (["train", "--env", "CartPole-v1", "--set", "kernel='numpy'", "--device", "cuda"], "cpu only"),
+        (["train", "--env", "CartPole-v1", "--set", "updater='numpy'", "--device", "cuda"], "cpu only"),
         (["evaluate", "/nowhere.safetensors", "--env", "CartPole-v1"], "no such run folder or policy file"),
         (["evaluate", "/nowhere"], "/nowhere: no such run folder or policy file"),
         (["keys"], "required: FILE"),

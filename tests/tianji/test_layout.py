@@ -9,7 +9,7 @@ from gymnasium.wrappers import FrameStackObservation
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tianji.envs import Stacks
+from tianji.environments.vector import Stacks
 from tianji.layout import ALIGNMENT, ChunkLayout, Field, rollout_layout, stacked
 
 fields = st.lists(

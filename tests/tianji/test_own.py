@@ -1,4 +1,4 @@
-"""What users bring along, trained as they train it: from a folder of theirs, in processes of its own."""
+"""Users' own environments and networks, trained from a folder of theirs in separate processes."""
 
 import json
 
@@ -80,7 +80,7 @@ def test_the_command_finds_it_where_the_user_stands(folder):
 
 def test_processes_find_what_lies_beside_a_script_that_is_run_from_elsewhere(folder, tmp_path_factory):
     (folder / "script.py").write_text(
-        "from tianji.config import PPOConfig, TrainConfig\nfrom tianji.training import train\n"
+        "from tianji.config import PPOConfig, TrainConfig\nfrom tianji.run.training import train\n"
         "config = TrainConfig(env='my_envs:Corridor', stop_steps=512, ppo=PPOConfig(rollout_steps=16))\n"
         "print(train(config).steps)\n"
     )

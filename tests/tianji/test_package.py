@@ -7,7 +7,7 @@ import pytest
 
 import tianji
 from tianji.config import TrainConfig
-from tianji.training import train
+from tianji.run.training import train
 
 
 def python(code):

@@ -1,4 +1,4 @@
-"""What is named as `module:attribute`: found wherever a user may stand, and refused in one line."""
+"""References as `module:attribute`: found from any folder of a user, and refused in one line."""
 
 import subprocess
 import sys
@@ -51,7 +51,7 @@ def test_the_current_folder_is_searched_first(own, tmp_path, monkeypatch):
         ("my_module.py:make", "write its module, my_module:make"),
         ("nowhere_at_all:make", "there is no module nowhere_at_all"),
         ("my_module.inner:make", "there is no module my_module.inner"),
-        ("__main__:make", "put it into a file of its own"),
+        ("__main__:make", "put this into a separate module"),
     ],
 )
 def test_what_names_no_module_is_refused(own, reference, says):

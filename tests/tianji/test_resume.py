@@ -1,4 +1,4 @@
-"""A run's folder: what lies in it, going on with it, and what is refused."""
+"""A run's folder: its contents, resuming, and errors."""
 
 import json
 import os
@@ -18,9 +18,9 @@ from tensorboardX.proto.event_pb2 import Event
 from programs.cli import INTERRUPTED, ConfigError, run
 from tianji.__main__ import main
 from tianji.policy import load_policy
+from tianji.run.training import train
 from tianji.run_folder import RunFolder, read_state, replacing, state_path
 from tianji.tensors import save_tensors
-from tianji.training import train
 
 FAST = ["--env", "CartPole-v1", "--quiet", "--stop-steps", "2048", "--set", "ppo.rollout_steps=32"]
 """Eight rounds of 256 steps."""
@@ -93,6 +93,18 @@ def test_what_a_run_began_with_stays(folder, capsys, change, says):
     assert says in complaint(capsys, ["train", "--resume", str(folder), *change])
 
 
+def test_a_linear_schedule_is_not_extended(folder, capsys):
+    """Its learning rate is zero from there on: the run would go on and learn nothing."""
+    data = json.loads((folder / "config.json").read_text())
+    assert data["horizon_steps"] == data["stop_steps"]
+    data["ppo"] = data["ppo"] | {"learning_rate_schedule": "linear"}
+    (folder / "config.json").write_text(json.dumps(data))
+    steps = data["stop_steps"]
+    said = complaint(capsys, ["train", "--resume", str(folder), "--stop-steps", str(steps + 1)])
+    assert f"its learning rate falls to zero at {steps:,} steps (horizon_steps)" in said
+    assert run("tianji", main, ["train", "--resume", str(folder), "--quiet"]) == 0
+
+
 def test_a_folder_that_is_no_run_is_refused(tmp_path, capsys):
     assert "is this the folder of a run?" in complaint(capsys, ["train", "--resume", str(tmp_path)])
     assert "is this the folder of a run?" in complaint(capsys, ["evaluate", str(tmp_path)])
@@ -154,9 +166,9 @@ def test_the_python_api_refuses_a_folder_in_use(small, tmp_path):
 
 
 def test_curves_for_tensorboard(small, tmp_path):
-    from tianji.display import Live
     from tianji.messages import Episode, Episodes, Progress
-    from tianji.tensorboard import Curves
+    from tianji.run.display import Live
+    from tianji.run.tensorboard import Curves
 
     live = Live()
     with Curves(tmp_path) as curves:
@@ -205,7 +217,7 @@ def test_a_run_whose_launcher_is_killed_can_be_resumed(tmp_path):
 
 
 def test_curves_cost_no_import_of_torch():
-    code = "import sys; from tianji.tensorboard import _summary_writer; _summary_writer(); sys.exit('torch' in sys.modules)"
+    code = "import sys; from tianji.run.tensorboard import _summary_writer; _summary_writer(); sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0
 
 
@@ -235,13 +247,32 @@ def test_a_run_in_lockstep_that_is_interrupted_stores_its_state(tmp_path):
     assert run("tianji", main, more) == 0
 
 
-def test_a_bound_in_optimizer_steps_of_an_earlier_version_is_read_in_rounds(folder):
+@pytest.mark.parametrize(
+    ("before", "chosen"),
+    [
+        ({"discipline": "strict", "balance": "two-sided", "lag_rounds": "auto"}, {"name": "strict"}),
+        (
+            {"discipline": "relaxed", "balance": "two-sided", "lag_rounds": 4, "beyond_bound": "correct"},
+            {"name": "relaxed", "lag_rounds": 4, "beyond_bound": "correct"},
+        ),
+        ({"discipline": "relaxed", "balance": "off", "lag_rounds": "auto"}, {"name": "off"}),
+        # A round has 10 updates here.
+        ({"discipline": "relaxed", "balance": "two-sided", "lag_bound": "none"}, {"name": "relaxed", "lag_rounds": "none"}),
+        ({"discipline": "relaxed", "balance": "one-sided", "lag_bound": 21}, {"name": "one-sided", "lag_rounds": 3}),
+    ],
+)
+def test_settings_of_an_earlier_version_name_a_discipline(folder, before, chosen):
     config = json.loads((folder / "config.json").read_text())
-    del config["lag_rounds"]
-    # A round has 10 updates here.
-    for old, new in (("auto", "auto"), ("none", "none"), (20, 2), (21, 3), (0, 0)):
-        (folder / "config.json").write_text(json.dumps({**config, "lag_bound": old}))
-        assert RunFolder(folder).read_config().lag_rounds == new
+    del config["discipline"]
+    (folder / "config.json").write_text(json.dumps({**config, **before}))
+    assert RunFolder(folder).read_config().discipline == chosen
+
+
+def test_what_computes_updates_was_called_a_kernel(folder):
+    config = json.loads((folder / "config.json").read_text())
+    del config["updater"]
+    (folder / "config.json").write_text(json.dumps({**config, "kernel": "torch"}))
+    assert RunFolder(folder).read_config().updater == "torch"
 
 
 def test_a_state_of_an_earlier_version_is_refused_in_one_line(folder, capsys):
@@ -249,3 +280,41 @@ def test_a_state_of_an_earlier_version_is_refused_in_one_line(folder, capsys):
     state = read_state(path)
     save_tensors(state.arrays, path, {"schema": "1", "values": json.dumps(state.values)})
     assert "state of schema 1; this version reads 2" in complaint(capsys, ["train", "--resume", str(folder)])
+
+
+def test_two_cannot_train_in_one_folder(ended, tmp_path, capsys):
+    folder = tmp_path / "run"
+    shutil.copytree(ended, folder)
+    with RunFolder(folder).locked():
+        said = complaint(capsys, ["train", "--resume", str(folder), "--stop-steps", "4096", "--quiet"])
+    assert "another process trains in this folder" in said
+    # The lock of one that is gone holds nobody up.
+    assert run("tianji", main, ["train", "--resume", str(folder), "--stop-steps", "4096", "--quiet"]) == 0
+
+
+def test_code_that_a_folder_names_is_imported_only_when_its_user_says_so(ended, tmp_path, capsys, own):
+    ran = tmp_path / "ran"
+    own(f"import pathlib\npathlib.Path({str(ran)!r}).write_text('x')\nraise RuntimeError('it ran')", "trap_code")
+    folder = tmp_path / "run"
+    shutil.copytree(ended, folder)
+    data = json.loads((folder / "config.json").read_text())
+    commands = {
+        "env": [["train", "--resume", str(folder), "--quiet"], ["evaluate", str(folder)]],
+        "factory": [["train", "--resume", str(folder), "--quiet"], ["evaluate", str(folder)]],
+    }
+    for what, given in commands.items():
+        named = data | {"env": "trap_code:Env"} if what == "env" else data | {"network": {"factory": "trap_code:make"}}
+        (folder / "config.json").write_text(json.dumps(named))
+        for arguments in given:
+            said = complaint(capsys, arguments)
+            assert "names code that would be imported, trap_code:" in said
+            assert "--trust" in said
+            assert not ran.exists()
+            assert "names code" not in complaint(capsys, [*arguments, "--trust"])
+            ran.unlink(missing_ok=True)
+        # Whoever names it themselves need not say more.
+        own_words = ["--env", "trap_code:Env"] if what == "env" else ["--network", "trap_code:make"]
+        assert "names code" not in complaint(capsys, [*given[1], *own_words])
+        if what == "env":
+            assert ran.exists(), "nothing would have been imported: the test shows nothing"
+            ran.unlink()

@@ -1,13 +1,15 @@
-"""Where roles are, and where their edges are."""
+"""The topology: places of roles, and addresses of edges."""
 
 from collections import Counter
 
 import pytest
 
+from programs.cli import ConfigError
 from tianji.config import TrainConfig
-from tianji.envs import describe
+from tianji.environments.vector import describe
 from tianji.launch.job import neighbours
-from tianji.topology import addresses, build, lay_out, place
+from tianji.settings import convert
+from tianji.topology import addresses, build, lay_out, place, seats, within_processes
 from tianji.worlds.real import Assignment, learner_threads
 
 
@@ -43,9 +45,10 @@ def test_groups_share_nodes_or_have_several():
 
 
 def test_edges_are_in_memory_on_a_node_and_at_ports_between_nodes():
-    roles = roles_of(groups=2, actors=1)
+    config = TrainConfig(env="CartPole-v1", groups=2, actors=1, placement="apart")
+    roles = lay_out(config)
     where = place(roles, 2)
-    found = addresses(roles, where, {0: "/f0", 1: "/f1"}, {0: "10.0.0.1", 1: "10.0.0.2"})
+    found = addresses(config, roles, where, {0: "/f0", 1: "/f1"}, {0: "10.0.0.1", 1: "10.0.0.2"})
     assert found == {
         "batches0": "shm:///f0/batches0",
         "chunks0": "shm:///f0/chunks0",
@@ -59,8 +62,38 @@ def test_edges_are_in_memory_on_a_node_and_at_ports_between_nodes():
         "mean0": "shm:///f0/mean0",
         "mean1": "tcp://10.0.0.1:0",
     }
-    with_actors_apart = addresses(roles_of(actors=2), place(roles_of(actors=2), 2), {0: "/f"}, {0: "10.0.0.1"}, "ipc")
-    assert with_actors_apart == {"batches0": "ipc:///f/batches0", "chunks0": "tcp://10.0.0.1:0", "weights0": "tcp://10.0.0.1:0"}
+    config = TrainConfig(env="CartPole-v1", actors=2, channel="ipc", placement="apart")
+    apart = addresses(config, lay_out(config), place(lay_out(config), 2), {0: "/f"}, {0: "10.0.0.1"})
+    assert apart == {"batches0": "ipc:///f/batches0", "chunks0": "tcp://10.0.0.1:0", "weights0": "tcp://10.0.0.1:0"}
+
+
+def test_roles_share_processes_as_placement_says_and_nothing_is_between_those_that_do():
+    def shared(**more):
+        config = TrainConfig(env="CartPole-v1", **{"actors": 2, **more})
+        roles = lay_out(config)
+        return [[role.name for role in there] for there in seats(config, roles)], within_processes(config, roles)
+
+    alone = [["learner g0"], ["buffer g0"], ["actor g0.a0"], ["actor g0.a1"]]
+    assert shared(placement="apart") == (alone, {})
+    between = {"batches0": "memory://batches0"}
+    assert shared(placement="buffer") == ([["learner g0", "buffer g0"], ["actor g0.a0"], ["actor g0.a1"]], between)
+    strict = [["learner g0", "buffer g0", "actor g0.a0"], ["actor g0.a1"]]
+    assert shared(placement="actor") == shared() == (strict, between)
+    # Whoever samples while the learner trains needs a core of its own; so does what torch computes in threads.
+    assert shared(discipline="relaxed") == shared(placement="buffer")
+    assert shared(discipline="exactly-one-round") == shared(placement="buffer")
+    one, edges = shared(actors=1, groups=2, buffer=False)
+    assert one == [["root"], ["learner g0", "actor g0.a0"], ["learner g1", "actor g1.a0"]]
+    assert sorted(edges) == ["chunks0", "chunks1", "weights0", "weights1"]
+
+
+@pytest.mark.parametrize(
+    ("placement", "says"),
+    [("SPREAD", "how Ray places processes is now `ray_placement`"), ("near", "auto or apart or buffer or actor")],
+)
+def test_other_placements_are_refused_in_a_line(placement, says):
+    with pytest.raises(ConfigError, match=says):
+        convert({"env": "CartPole-v1", "placement": placement}, TrainConfig, "train")
 
 
 def test_a_learner_computes_in_the_cores_that_actors_beside_it_leave():
@@ -72,7 +105,7 @@ def test_a_learner_computes_in_the_cores_that_actors_beside_it_leave():
     def threads(nodes):
         found = neighbours(roles, place(roles, nodes))["learner g1"]
         spec = next(role for role in roles if role.name == "learner g1")
-        return learner_threads(Assignment(spec, config, describe(config.env), topology, "", beside=found), 8)
+        return learner_threads(Assignment((spec,), config, describe(config.env), topology, "", beside=found), 8)
 
     assert threads(2) == 4
     assert threads(1) == 1

@@ -1,13 +1,20 @@
-"""Gradient clipping and Adam over one flat vector, in NumPy, as torch computes them."""
+"""Gradient clipping and Adam over one flat vector in NumPy, with torch's formulas, and the base class of NumPy updaters."""
 
 from __future__ import annotations
 
+import math
+from abc import ABC, abstractmethod
+from typing import Generic, TypeVar
+
 import numpy as np
-from numpy.typing import NDArray
 
+from tianji.algorithms.flat import FlatNetwork, Vector
 from tianji.algorithms.state import Arrays
+from tianji.hyperparameters import DQNConfig, PolicyGradientConfig
 
-Vector = NDArray[np.float32]
+B = TypeVar("B")
+N = TypeVar("N", bound=FlatNetwork)
+C = TypeVar("C", bound=PolicyGradientConfig | DQNConfig)
 BETAS = (0.9, 0.999)
 CLIP_EPSILON = 1e-6
 """Added to the gradient norm before dividing by it, as torch's clip_grad_norm_ does."""
@@ -20,12 +27,14 @@ class Adam:
         self.epsilon = epsilon
         self.max_grad_norm = max_grad_norm
         self.steps = 0
+        self.norms = 0.0
+        """Sum of the gradients' norms. It stays NaN after one NaN, and shows infinite gradients, which clipping turns to 0."""
         self.first_moment = np.zeros(size, np.float32)
         self.second_moment = np.zeros(size, np.float32)
         self._scratch = np.empty(size, np.float32)
 
     def state(self) -> Arrays:
-        """Moments, and the number of steps that their bias correction counts."""
+        """The moments, and the number of steps for their bias correction."""
         return {
             "first_moment": self.first_moment,
             "second_moment": self.second_moment,
@@ -33,7 +42,7 @@ class Adam:
         }
 
     def restore(self, arrays: Arrays) -> None:
-        """Set what `state` gave."""
+        """Restore what `state` returned."""
         self.first_moment[:] = arrays["first_moment"]
         self.second_moment[:] = arrays["second_moment"]
         self.steps = int(arrays["optimizer_steps"])
@@ -41,6 +50,7 @@ class Adam:
     def step(self, flat: Vector, grad: Vector, learning_rate: float) -> None:
         """Clip `grad` and step `flat`, both in place."""
         norm = float(np.sqrt(np.dot(grad, grad)))
+        self.norms += norm
         if norm + CLIP_EPSILON > self.max_grad_norm:
             grad *= np.float32(self.max_grad_norm / (norm + CLIP_EPSILON))
         beta1, beta2 = BETAS
@@ -59,3 +69,49 @@ class Adam:
         np.divide(m, s, out=s)
         s *= np.float32(learning_rate / (1 - beta1**self.steps))
         flat -= s
+
+
+class NumpyUpdater(ABC, Generic[B, N, C]):
+    """Adam on a loss whose gradient a subclass computes by hand-derived formulas, for batches of type B."""
+
+    def __init__(self, network: N, config: C, weights: Vector) -> None:
+        self.network, self.config = network, config
+        self.flat = np.array(weights, np.float32)
+        self.grad = np.zeros_like(self.flat)
+        self.adam = Adam(len(self.flat), config.adam_epsilon, config.max_grad_norm)
+        self._w, self._g = network.views(self.flat), network.views(self.grad)
+        self._accumulated: Vector | None = None
+        self._rows = 0
+
+    @abstractmethod
+    def gradient(self, batch: B) -> Vector:
+        """Flat gradient of the loss before clipping, valid until the next call."""
+
+    def weights(self) -> Vector:
+        return self.flat
+
+    def load(self, weights: Vector) -> None:
+        self.flat[:] = weights
+
+    def sound(self) -> bool:
+        return math.isfinite(self.adam.norms) and bool(np.isfinite(self.flat).all())
+
+    def state(self) -> Arrays:
+        return {"weights": self.flat, **self.adam.state()}
+
+    def restore(self, arrays: Arrays) -> None:
+        self.load(arrays["weights"])
+        self.adam.restore(arrays)
+
+    def step(self, batch: B, learning_rate: float) -> None:
+        self.adam.step(self.flat, self.gradient(batch), learning_rate)
+
+    def accumulate(self, batch: B, weight: float) -> None:
+        gradient = np.float32(weight) * self.gradient(batch)
+        self._accumulated = gradient if self._accumulated is None else self._accumulated + gradient
+
+    def apply(self, learning_rate: float) -> None:
+        if self._accumulated is None:
+            raise RuntimeError("no gradient was accumulated")
+        self.adam.step(self.flat, self._accumulated, learning_rate)
+        self._accumulated = None

@@ -1,4 +1,4 @@
-"""DQN's optimizer step for multilayer perceptrons with the gradient derived by hand, in NumPy, on preallocated arrays."""
+"""DQN's optimizer step for multilayer perceptrons, with a hand-derived gradient in NumPy on preallocated arrays."""
 
 from __future__ import annotations
 
@@ -7,44 +7,30 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tianji.algorithms.adam import Adam
+from tianji.algorithms import adam
 from tianji.algorithms.dqn import Regression
 from tianji.algorithms.flat import Vector
 from tianji.algorithms.gelu import gelu_and_slope
 from tianji.algorithms.mlp import QNetwork, duel, vectors
 from tianji.algorithms.state import Arrays
-from tianji.config import DQNConfig
+from tianji.hyperparameters import DQNConfig
 
 
-class NumpyKernel:
-    """Adam on the Huber loss; see `tianji.algorithms.dqn_torch.loss` for the loss itself."""
+class NumpyUpdater(adam.NumpyUpdater[Regression, QNetwork, DQNConfig]):
+    """Adam on the Huber loss, which `tianji.algorithms.dqn_torch.loss` defines."""
 
     def __init__(self, network: QNetwork, config: DQNConfig, weights: Vector) -> None:
-        self.network = network
-        self.config = config
-        self.flat = np.array(weights, np.float32)
+        super().__init__(network, config, weights)
         self.target = self.flat.copy()
-        self.grad = np.zeros_like(self.flat)
-        self.adam = Adam(len(self.flat), config.adam_epsilon, config.max_grad_norm)
-        self._w = network.views(self.flat)
         self._t = network.views(self.target)
-        self._g = network.views(self.grad)
         self._gelu = network.activation == "gelu"
-        self._rows = 0
-
-    def weights(self) -> Vector:
-        return self.flat
-
-    def load(self, weights: Vector) -> None:
-        self.flat[:] = weights
 
     def state(self) -> Arrays:
-        return {"weights": self.flat, "target": self.target, **self.adam.state()}
+        return super().state() | {"target": self.target}
 
     def restore(self, arrays: Arrays) -> None:
-        self.load(arrays["weights"])
+        super().restore(arrays)
         self.target[:] = arrays["target"]
-        self.adam.restore(arrays)
 
     def copy_to_target(self) -> None:
         self.target[:] = self.flat
@@ -55,11 +41,8 @@ class NumpyKernel:
     def target_values(self, features: NDArray[Any]) -> Vector:
         return self.network.scores(self._t, features)
 
-    def step(self, batch: Regression, learning_rate: float) -> None:
-        self.adam.step(self.flat, self.gradient(batch), learning_rate)
-
     def _allocate(self, rows: int) -> None:
-        """Activations and their gradients, [N, width] for each hidden layer; with GELU also its slopes, and room to work."""
+        """Allocate activations and gradients, [N, width] for each hidden layer, and with GELU its slopes and scratch arrays."""
         self._rows = rows
         self._h, self._d = self._layers(rows), self._layers(rows)
         if self._gelu:
@@ -71,10 +54,7 @@ class NumpyKernel:
         return [np.empty((rows, width), np.float32) for width in self.network.outputs]
 
     def gradient(self, batch: Regression) -> Vector:
-        """Gradient of the loss, flat, before clipping (valid until the next call).
-
-        The Huber loss has slope clip(Q(s, a) - target, -delta, delta) in Q(s, a).
-        """
+        """Flat gradient. The Huber loss has slope clip(Q(s, a) - target, -delta, delta) in Q(s, a)."""
         n = len(batch.action)
         if n != self._rows:
             self._allocate(n)
@@ -109,16 +89,16 @@ class NumpyKernel:
         return self.grad
 
     def _layer_gradient(self, name: str, below: Vector, d_out: Vector, d_below: Vector | None) -> None:
-        """Of one layer's kernel and bias, and of its inputs where these are not features."""
+        """Compute the gradient of one layer's kernel and bias, and of its inputs unless these are features."""
         np.matmul(below.T, d_out, out=self._g[f"{name}.kernel"])
         np.matmul(self._ones, d_out, out=self._g[f"{name}.bias"])
         if d_below is not None:
             np.matmul(d_out, self._w[f"{name}.kernel"].T, out=d_below)
 
     def _streams_gradient(self, top: Vector, d_out: Vector) -> None:
-        """Of both streams' heads, and of what they read.
+        """Compute the gradient of both streams' heads and of their inputs.
 
-        In Q = V + A - mean A every action's value moves with V, and with A by what is left of d Q less its mean.
+        With Q = V + A - mean A, the slope in V is the sum of d Q, and the slope in A is d Q minus its mean.
         """
         last, d = self.network.hidden[-1], self._d[-1]
         d_value = d_out.sum(axis=1, keepdims=True)

@@ -1,4 +1,4 @@
-"""DQN's loss in torch, and a kernel that differentiates it: for any device, and the reference for the fast kernel."""
+"""DQN's loss in torch, and an updater that differentiates it. It runs on any device and is the NumPy updater's reference."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tianji.algorithms.dqn import Regression
 from tianji.algorithms.flat import ActionValueNetwork, Vector
 from tianji.algorithms.networks_torch import action_values, evaluate, tensor
 from tianji.algorithms.state import Arrays
-from tianji.config import DQNConfig
+from tianji.hyperparameters import DQNConfig
 
 
 def loss(values: Tensor, action: Tensor, target: Tensor, config: DQNConfig) -> Tensor:
@@ -22,38 +22,19 @@ def loss(values: Tensor, action: Tensor, target: Tensor, config: DQNConfig) -> T
     return torch.nn.functional.huber_loss(chosen, target, delta=config.huber_delta)
 
 
-class TorchKernel:
-    """Autograd and torch's Adam over the flat vector.
-
-    Raises
-    ------
-    RuntimeError
-        from torch, when the device is not there.
-    """
+class TorchUpdater(adam_torch.TorchUpdater[Regression, ActionValueNetwork, DQNConfig]):
+    """Autograd on the Huber loss, and a target network."""
 
     def __init__(self, network: ActionValueNetwork, config: DQNConfig, weights: Vector, device: str = "cpu") -> None:
-        self.network = network
-        self.config = config
-        self.device = torch.device(device)
-        self.flat = torch.tensor(weights, device=self.device, requires_grad=True)
+        super().__init__(network, config, weights, device)
         self.target = self.flat.detach().clone()
-        self.optimizer = adam_torch.make(self.flat, config.adam_epsilon)
-
-    def weights(self) -> Vector:
-        return self.flat.detach().cpu().numpy()
-
-    def load(self, weights: Vector) -> None:
-        with torch.no_grad():
-            self.flat.copy_(tensor(weights))
 
     def state(self) -> Arrays:
-        arrays = {"weights": self.weights(), "target": self.target.cpu().numpy()}
-        return arrays | adam_torch.state(self.optimizer, self.flat)
+        return super().state() | {"target": self.target.cpu().numpy()}
 
     def restore(self, arrays: Arrays) -> None:
-        self.load(arrays["weights"])
+        super().restore(arrays)
         self.target = torch.tensor(arrays["target"], device=self.device)
-        adam_torch.restore(self.optimizer, self.flat, arrays)
 
     def copy_to_target(self) -> None:
         self.target = self.flat.detach().clone()
@@ -64,15 +45,6 @@ class TorchKernel:
     def target_values(self, features: NDArray[Any]) -> Vector:
         return evaluate(self.network, self.network.views(self.target), features)[0]
 
-    def gradient(self, batch: Regression) -> Tensor:
-        """Gradient of the loss, flat, before clipping."""
+    def loss(self, batch: Regression) -> Tensor:
         x, action, target = (tensor(column, self.device) for column in (batch.features, batch.action, batch.target))
-        values = action_values(self.network, self.network.views(self.flat), x)
-        (gradient,) = torch.autograd.grad(loss(values, action, target, self.config), self.flat)
-        return gradient
-
-    def step(self, batch: Regression, learning_rate: float) -> None:
-        self.flat.grad = self.gradient(batch)
-        torch.nn.utils.clip_grad_norm_([self.flat], self.config.max_grad_norm)
-        self.optimizer.param_groups[0]["lr"] = learning_rate
-        self.optimizer.step()
+        return loss(action_values(self.network, self.network.views(self.flat), x), action, target, self.config)

@@ -1,7 +1,7 @@
-"""What every network here is: parameters in one flat float32 vector, with named views.
+"""Networks whose parameters are one flat float32 vector with named views.
 
-A flat vector is what the system moves (weights), what Adam steps over in a handful of array operations, and what a
-snapshot stores. Dense kernels are [inputs, outputs]: a layer is `x @ kernel + bias`.
+The system sends this vector as weights, Adam updates it in a few array operations, and a snapshot stores it. Dense kernels
+are [inputs, outputs]: a layer is `x @ kernel + bias`.
 """
 
 from __future__ import annotations
@@ -14,46 +14,51 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from tianji import seeds
+from tianji.seeds import Stream
+
 Vector = NDArray[np.float32]
 Features = int | tuple[int, ...]
-"""What a network sees of one observation: a vector's length, or an image's (frames, height, width)."""
+"""Shape of one encoded observation: the length of a vector, or (frames, height, width) of an image."""
 
 
 class FlatNetwork(ABC):
-    """A network whose parameters are blocks of one flat vector, in the order of `shapes`."""
+    """Network whose parameters are blocks of one flat vector, in the order of `shapes`."""
 
     name: ClassVar[str]
+    returns: ClassVar[str]
+    """Description, for error messages, of what a user's network of this kind returns."""
     features: Features
     hidden: tuple[int, ...]
     actions: int
 
     @abstractmethod
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Blocks of the flat vector, in order."""
+        """Name and shape of each block of the flat vector, in order."""
 
     @abstractmethod
     def initialise(self, seed: int) -> Vector:
-        """Initial parameters, from a seed alone."""
+        """Initial parameters, which depend on the seed alone."""
 
-    @abstractmethod
     def named_tensors(self, flat: Vector) -> dict[str, Vector]:
-        """One array a layer and tower, for snapshots: `policy.0.kernel`, ..., `value.2.bias`. Views where possible."""
+        """Arrays of each layer and tower for snapshots: `policy.0.kernel`, ..., `value.2.bias`. Views if possible."""
+        return self.views(flat)
 
     @abstractmethod
     def scores(self, blocks: Mapping[str, Vector], x: NDArray[Any]) -> Vector:
-        """What actions are chosen by, [N, A], of encoded observations [N, ...]: logits, or action values."""
+        """Logits or action values, [N, A], for encoded observations [N, ...]."""
 
     def description(self) -> dict[str, Any]:
-        """What it takes, beside the kind, to make this network again: plain data."""
+        """Plain data from which, with the kind, the same network can be made again."""
         return {"features": self.features, "hidden": self.hidden, "actions": self.actions, "dueling": False}
 
     @property
     def size(self) -> int:
-        """Parameters in all."""
+        """Number of parameters."""
         return sum(math.prod(shape) for shape in self.shapes().values())
 
     def views(self, flat: Any) -> dict[str, Any]:
-        """Named blocks as views of a flat vector (NumPy or torch): writing to one writes to the vector."""
+        """Named blocks as views of a flat vector (NumPy or torch). Writing to a view writes to the vector."""
         blocks, offset = {}, 0
         for name, shape in self.shapes().items():
             count = math.prod(shape)
@@ -67,7 +72,7 @@ class FlatNetwork(ABC):
         Raises
         ------
         ValueError
-            when a tensor is missing, has another shape, or is none of this network's.
+            if a tensor is missing, has another shape, or does not belong to this network.
         """
         flat = np.zeros(self.size, np.float32)
         places = self.named_tensors(flat)
@@ -81,39 +86,76 @@ class FlatNetwork(ABC):
 
 
 class PolicyValueNetwork(FlatNetwork):
-    """Logits of a policy and state values."""
+    """Network with logits of a policy and state values."""
 
-    @abstractmethod
+    returns = "a pair"
+
+    def initialise(self, seed: int) -> Vector:
+        """Orthogonal kernels (gain sqrt 2; policy head .01; value head 1) and zero biases."""
+        rng, flat = seeds.generator(seed, Stream.WEIGHTS), np.zeros(self.size, np.float32)
+        gains = {"policy.kernel": 0.01, "value.kernel": 1.0}
+        for name, block in self.views(flat).items():
+            if name.endswith("kernel"):
+                # Each tower has a matrix. A convolution's kernel is treated as a matrix [out, in x side x side].
+                for matrix in block if block.ndim == 3 else [block.reshape(len(block), -1)]:
+                    matrix[...] = orthogonal(rng, matrix.shape, gains.get(name, math.sqrt(2)))
+        return flat
+
+    @staticmethod
+    def outputs_of(actions: int) -> str:
+        """Description, for error messages, of the outputs for N observations."""
+        return f"a pair (logits [N, {actions}], values [N])"
+
+    def scores(self, blocks: Mapping[str, Vector], x: NDArray[Any]) -> Vector:
+        """Policy logits."""
+        return self.both(blocks, x)[0]
+
     def values(self, blocks: Mapping[str, Vector], x: NDArray[Any]) -> Vector:
         """State values [N] of encoded observations [N, ...]."""
+        return self.both(blocks, x)[1]
 
     @abstractmethod
     def both(self, blocks: Mapping[str, Vector], x: NDArray[Any]) -> tuple[Vector, Vector]:
-        """Logits [N, A] and state values [N]; what the two share is computed once."""
+        """Logits [N, A] and state values [N]. Shared layers are computed once."""
 
 
 class ActionValueNetwork(FlatNetwork):
-    """Action values.
+    """Network with action values.
 
-    Where it is `dueling`, its last hidden layer is two of the same width side by side, one for the state's value and
-    one for the actions' advantages (Wang et al., 2016): to that point it is one network with a wider layer.
+    With `dueling`, the last hidden layer is twice as wide: one half is the stream of the state's value, the other the stream
+    of the actions' advantages (Wang et al., 2016).
     """
 
     dueling: bool
+    returns = "one tensor"
+
+    @staticmethod
+    def outputs_of(actions: int) -> str:
+        """Description, for error messages, of the outputs for N observations."""
+        return f"action values [N, {actions}]"
+
+    def initialise(self, seed: int) -> Vector:
+        """Kernels and biases uniform in +-1 / sqrt(inputs), torch's default for layers."""
+        rng, flat, inputs = seeds.generator(seed, Stream.WEIGHTS), np.zeros(self.size, np.float32), 0
+        for block in self.views(flat).values():
+            if block.ndim > 1:  # A kernel: [inputs, outputs], or [out, in, side, side] for a convolution.
+                inputs = len(block) if block.ndim == 2 else block[0].size
+            block[...] = rng.uniform(-1, 1, block.shape) / math.sqrt(inputs)
+        return flat
 
     def description(self) -> dict[str, Any]:
         return {**super().description(), "dueling": self.dueling}
 
     @property
     def outputs(self) -> tuple[int, ...]:
-        """Outputs of each hidden layer, both streams' together."""
+        """Number of outputs of each hidden layer. Dueling streams count together."""
         if not self.dueling:
             return self.hidden
         return (*self.hidden[:-1], 2 * self.hidden[-1])
 
 
 def head_shapes(prefix: str, inputs: int, outputs: int) -> dict[str, tuple[int, ...]]:
-    """Blocks of one dense layer."""
+    """Names and shapes of one dense layer's blocks."""
     return {f"{prefix}.kernel": (inputs, outputs), f"{prefix}.bias": (outputs,)}
 
 
@@ -123,8 +165,3 @@ def orthogonal(rng: np.random.Generator, shape: tuple[int, ...], gain: float) ->
     q, r = np.linalg.qr(rng.standard_normal((max(rows, columns), min(rows, columns))))
     q *= np.sign(np.diag(r))
     return np.asarray(gain * (q if rows >= columns else q.T), np.float32)
-
-
-def uniform(rng: np.random.Generator, shape: tuple[int, ...], inputs: int) -> Vector:
-    """Uniform in +-1 / sqrt(inputs), as torch's layers begin."""
-    return np.asarray(rng.uniform(-1, 1, shape) / math.sqrt(inputs), np.float32)

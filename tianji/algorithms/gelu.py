@@ -1,7 +1,8 @@
 """GELU in NumPy, by its tanh approximation (Hendrycks & Gimpel, 2016, arXiv 1606.08415, section 2).
 
-x Phi(x), with Phi the normal distribution function, is computed as x g with g = (1 + tanh(c (x + k x^3))) / 2 and
-c = sqrt(2 / pi), which is off by less than .0005: NumPy has no erf. torch calls it `gelu(approximate="tanh")`.
+GELU is x Phi(x), with Phi the normal distribution function. NumPy has no erf, so it is computed as x g. Here
+g = (1 + tanh(c (x + k x^3))) / 2 and c = sqrt(2 / pi). The error is below .0005. torch calls this
+`gelu(approximate="tanh")`.
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ import numpy as np
 from tianji.algorithms.flat import Vector
 
 CUBIC = 0.044715
-"""k, fitted by the paper."""
+"""The constant k, fitted by the paper."""
 SCALE = math.sqrt(2 / math.pi)
-"""c."""
+"""The constant c."""
 
 
 def gelu(x: Vector) -> None:
@@ -25,9 +26,10 @@ def gelu(x: Vector) -> None:
 
 
 def gelu_and_slope(x: Vector, slope: Vector, scratch: Vector) -> None:
-    """Replace x by GELU(x), and write GELU'(x) to `slope`; what `scratch` holds is lost. All are of one shape.
+    """Replace x by GELU(x), and write GELU'(x) to `slope`. All arrays have the same shape; `scratch` is overwritten.
 
-    With h = x g: h' = g + x g', where g' = 2 g (1 - g) (c + 3 c k x^2), so h' = g + s (1 - g) for s = 2 h (c + 3 c k x^2).
+    With h = x g, the slope is h' = g + x g', where g' = 2 g (1 - g) (c + 3 c k x^2).
+    So h' = g + s (1 - g) with s = 2 h (c + 3 c k x^2).
     """
     np.multiply(x, x, out=slope)
     g = _gate(x, slope, scratch)
@@ -43,7 +45,7 @@ def gelu_and_slope(x: Vector, slope: Vector, scratch: Vector) -> None:
 
 
 def _gate(x: Vector, square: Vector, out: Vector) -> Vector:
-    """The factor g that GELU multiplies x by, in `out`, which may be `square`: x^2."""
+    """Write the factor g of GELU to `out` and return it. `square` is x^2, and may be `out`."""
     np.multiply(square, SCALE * CUBIC, out=out)
     out += SCALE
     out *= x

@@ -1,4 +1,4 @@
-"""IMPALA's loss in torch, the reference for the fast kernel, and the kernel that differentiates it."""
+"""IMPALA's loss in torch, and an updater that differentiates it. It is the reference for the NumPy updater."""
 
 from __future__ import annotations
 
@@ -6,32 +6,32 @@ import torch
 from torch import Tensor
 
 from tianji.algorithms import actor_critic_torch
+from tianji.algorithms.distributions_torch import Categorical
 from tianji.algorithms.networks_torch import tensor
 from tianji.algorithms.rollouts import Rollouts
-from tianji.config import IMPALAConfig
+from tianji.hyperparameters import IMPALAConfig
 
 
 def loss(
     logits: Tensor, value: Tensor, action: Tensor, advantage: Tensor, value_target: Tensor, config: IMPALAConfig
 ) -> Tensor:
-    """Policy gradient, value error and entropy bonus of section 4.2, as means over N.
+    """Loss of section 4.2: policy gradient, value error and entropy bonus, as means over N.
 
-    The value error is `value_coefficient` times the mean of (V - v)^2; the paper's is .5 times the sum of half of it.
+    The value error is `value_coefficient` times the mean of (V - v)^2. The paper uses .5 times the sum of half of it.
 
     Parameters
     ----------
     advantage
         weighted by rho, from `tianji.algorithms.vtrace.policy_advantages`.
     """
-    log_probability, entropy = actor_critic_torch.log_softmax_of(logits, action)
-    return actor_critic_torch.loss(log_probability * advantage, torch.square(value - value_target), entropy, config)
+    policy = Categorical(logits)
+    surrogate = policy.log_probability(action) * advantage
+    return actor_critic_torch.loss(surrogate, torch.square(value - value_target), policy.entropy(), config)
 
 
-class TorchKernel(actor_critic_torch.TorchKernel):
+class TorchUpdater(actor_critic_torch.TorchUpdater[IMPALAConfig]):
     """Autograd and torch's Adam on IMPALA's loss."""
 
-    config: IMPALAConfig
-
-    def loss(self, logits: Tensor, value: Tensor, batch: Rollouts) -> Tensor:
+    def loss_of(self, logits: Tensor, value: Tensor, batch: Rollouts) -> Tensor:
         action, advantage, target = (tensor(c, self.device) for c in (batch.action, batch.advantage, batch.value_target))
         return loss(logits, value, action, advantage, target, self.config)

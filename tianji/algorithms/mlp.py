@@ -10,40 +10,29 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tianji import seeds
-from tianji.algorithms.flat import (
-    ActionValueNetwork,
-    Features,
-    FlatNetwork,
-    PolicyValueNetwork,
-    Vector,
-    head_shapes,
-    orthogonal,
-    uniform,
-)
+from tianji.algorithms.flat import ActionValueNetwork, Features, FlatNetwork, PolicyValueNetwork, Vector, head_shapes
 from tianji.algorithms.gelu import gelu
-from tianji.seeds import Stream
 
 
 def vectors(x: NDArray[Any]) -> Vector:
-    """Encoded observations as vectors [N, F]: images, which come as bytes, are flattened and scaled to 0..1."""
+    """Encoded observations as vectors [N, F]. Images (bytes) are flattened and scaled to 0..1."""
     if x.dtype != np.uint8:
         return x
     return x.reshape(len(x), -1).astype(np.float32) / np.float32(255)
 
 
 def widths(network: FlatNetwork, outputs: tuple[int, ...]) -> tuple[int, ...]:
-    """Inputs of each hidden layer, then the width that the heads read."""
+    """Number of inputs of each hidden layer, then of the heads."""
     features = network.features
     return (features if isinstance(features, int) else math.prod(features), *outputs)
 
 
 @dataclass(frozen=True)
 class ActorCritic(PolicyValueNetwork):
-    """Two tanh towers of the same widths over the same features, one ending in logits and one in a value.
+    """Two tanh towers of the same widths over the same features: one gives logits, the other a value.
 
-    In the flat vector the two towers' hidden layers lie side by side ([2, inputs, outputs], policy first), so that
-    one batched matrix product serves both; the heads follow.
+    In the flat vector the hidden layers of both towers lie side by side, [2, inputs, outputs] with the policy first, so that
+    one batched matrix product computes both. The heads follow.
     """
 
     features: Features
@@ -71,18 +60,6 @@ class ActorCritic(PolicyValueNetwork):
             for part in ("kernel", "bias"):
                 tensors[f"{name}.{depth}.{part}"] = blocks[f"{name}.{part}"]
         return tensors
-
-    def initialise(self, seed: int) -> Vector:
-        """Orthogonal kernels (gain sqrt 2; policy head .01; value head 1) and zero biases."""
-        rng = seeds.generator(seed, Stream.WEIGHTS)
-        flat = np.zeros(self.size, np.float32)
-        blocks = self.views(flat)
-        for i in range(len(self.hidden)):
-            for kernel in blocks[f"hidden.{i}.kernel"]:
-                kernel[...] = orthogonal(rng, kernel.shape, math.sqrt(2))
-        blocks["policy.kernel"][...] = orthogonal(rng, blocks["policy.kernel"].shape, 0.01)
-        blocks["value.kernel"][...] = orthogonal(rng, blocks["value.kernel"].shape, 1.0)
-        return flat
 
     def scores(self, blocks: Mapping[str, Vector], x: NDArray[Any]) -> Vector:
         """Policy logits."""
@@ -118,14 +95,14 @@ class SharedActorCritic(ActorCritic):
 
 @dataclass(frozen=True)
 class QNetwork(ActionValueNetwork):
-    """Action values: ReLU or GELU layers and a linear head, or two where it is dueling."""
+    """Action values from ReLU or GELU layers and a linear head (two heads with `dueling`)."""
 
     features: Features
     hidden: tuple[int, ...]
     actions: int
     dueling: bool = False
     activation: str = "relu"
-    """Or `gelu`."""
+    """`relu` or `gelu`."""
     name = "mlp-q"
 
     def description(self) -> dict[str, Any]:
@@ -145,16 +122,6 @@ class QNetwork(ActionValueNetwork):
         blocks = self.views(flat)
         return split_streams(blocks, f"q.{len(self.hidden) - 1}", self.hidden[-1]) if self.dueling else blocks
 
-    def initialise(self, seed: int) -> Vector:
-        """Kernels and biases uniform in +-1 / sqrt(inputs), as torch's Linear begins."""
-        rng = seeds.generator(seed, Stream.WEIGHTS)
-        flat = np.zeros(self.size, np.float32)
-        blocks, inputs = self.views(flat), 0
-        for name, block in blocks.items():
-            inputs = block.shape[0] if name.endswith("kernel") else inputs
-            block[...] = uniform(rng, block.shape, inputs)
-        return flat
-
     def scores(self, blocks: Mapping[str, Vector], x: NDArray[Any]) -> Vector:
         """Action values."""
         top, depth = vectors(x), len(self.hidden)
@@ -171,7 +138,7 @@ class QNetwork(ActionValueNetwork):
 
 
 def duel(blocks: Mapping[str, Any], top: Any) -> Any:
-    """Action values [N, A] of both streams' last hidden layers, side by side (NumPy or torch).
+    """Action values [N, A] from the last hidden layers of both streams, side by side (NumPy or torch).
 
     Q = V + A - mean A (Wang et al., 2016, arXiv 1511.06581, equation 9).
     """
@@ -182,7 +149,7 @@ def duel(blocks: Mapping[str, Any], top: Any) -> Any:
 
 
 def split_streams(blocks: dict[str, Vector], layer: str, width: int) -> dict[str, Vector]:
-    """Tensors of a dueling network: each stream's hidden layer and head under its own name."""
+    """Named tensors of a dueling network, with each stream's hidden layer and head apart."""
     tensors = {name: block for name, block in blocks.items() if not name.startswith(("value.", "advantage.", f"{layer}."))}
     for stream, columns in (("value", slice(width)), ("advantage", slice(width, None))):
         for part in ("kernel", "bias"):

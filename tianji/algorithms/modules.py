@@ -1,11 +1,12 @@
-"""Networks of one's own: any torch module that a factory makes, as a flat network.
+"""User-defined networks: any torch module that a factory function returns, as a flat network.
 
-A factory is called as `make(features, actions)`, with what `EnvDescription.features` is: the length of a vector, or the
-(frames, height, width) of an image. Its module takes encoded observations, float32 [N, features] or bytes
-[N, frames, height, width] that it scales itself, and returns a pair (logits [N, A], values [N] or [N, 1]) for PPO and
-IMPALA, or action values [N, A] for DQN. It is used in eval() mode, in which dropout does nothing.
+The factory is called as `make(features, actions)`. `features` is `EnvDescription.features`: the length of a vector, or the
+(frames, height, width) of an image. The module takes N encoded observations: float32 [N, features], or bytes
+[N, frames, height, width], which it scales itself. For PPO and IMPALA it returns a pair: logits [N, A] and values, [N] or
+[N, 1]. For DQN it returns action values [N, A]. It is used in eval() mode, in which dropout does nothing.
 
-The flat vector is the module's parameters in their order. Buffers stay as the factory makes them, the same in every process.
+The flat vector holds the module's parameters in their order. Buffers keep the values that the factory gives them, the same in
+every process.
 """
 
 from __future__ import annotations
@@ -24,23 +25,24 @@ from torch.nn.parameter import is_lazy
 
 from programs.cli import ConfigError
 from tianji import references, seeds
-from tianji.algorithms.flat import ActionValueNetwork, Features, FlatNetwork, PolicyValueNetwork, Vector
+from tianji.algorithms.flat import ActionValueNetwork, Features, PolicyValueNetwork, Vector
+from tianji.algorithms.networks_torch import TorchNetwork, evaluate, tensor
 from tianji.seeds import Stream
 
 ROWS = 2
-"""Observations that a module is tried on."""
+"""Number of observations on which a module is tested."""
 
 
 @dataclass
-class ModuleNetwork(FlatNetwork):
-    """What the two networks have in common: parameters, by the names that the module gives them."""
+class ModuleNetwork(TorchNetwork):
+    """Base of user-defined networks: parameters under the names that the module gives them."""
 
     factory: str
-    """`module:function`."""
+    """The factory, as `module:function`."""
     features: Features
     actions: int
     module: nn.Module = field(compare=False, repr=False)
-    """Says how outputs are computed. Its parameters lie where inference was last asked to look."""
+    """Module that computes the outputs. Its parameters point to the memory that inference used last."""
     hidden: tuple[int, ...] = field(default=(), init=False)
     name = "factory"
 
@@ -54,22 +56,19 @@ class ModuleNetwork(FlatNetwork):
         return self._shapes
 
     def initialise(self, seed: int) -> Vector:
-        """What the factory gives its module when torch's generator is seeded so."""
+        """Parameters that the factory gives its module under this seed of torch's generator."""
         module = _made(self.factory, self.features, self.actions, seed)
         return self.flatten({name: parameter.detach().numpy() for name, parameter in module.named_parameters()})
-
-    def named_tensors(self, flat: Vector) -> dict[str, Vector]:
-        return self.views(flat)
 
     def description(self) -> dict[str, Any]:
         return {**super().description(), "factory": self.factory}
 
     def scores(self, blocks: Mapping[str, Vector], x: NDArray[Any]) -> Vector:
-        """Policy logits, or action values."""
+        """Policy logits or action values."""
         return self._infer(blocks, x)[0]
 
     def forward(self, blocks: Mapping[str, Tensor], x: Tensor) -> Any:
-        """What the module returns, with these parameters in the place of its own."""
+        """Output of the module with these parameters instead of its own."""
         if blocks is self._parameters:
             return self.module(x)
         return functional_call(self.module, (dict(blocks), self._buffers_on(x.device)), (x,))
@@ -80,27 +79,21 @@ class ModuleNetwork(FlatNetwork):
         return self._buffers[device]
 
     def _infer(self, blocks: Mapping[str, Vector], x: NDArray[Any]) -> tuple[Vector, ...]:
-        from tianji.algorithms.networks_torch import evaluate, tensor
-
-        # An actor asks about the same memory at every step. To call a small module costs less than to exchange its parameters.
+        # An actor uses the same memory at every step, and calling a small module costs less than exchanging its parameters.
         if blocks is not self._looks_at:
             for name, parameter in self._parameters.items():
                 parameter.data = tensor(blocks[name])
-            # What may not be written to was copied, and may change where it was copied from.
+            # A read-only array was copied, and its original may change.
             self._looks_at = blocks if all(block.flags.writeable for block in blocks.values()) else None
         return evaluate(self, self._parameters, x)
 
 
 class ModuleActorCritic(ModuleNetwork, PolicyValueNetwork):
-    """A module that returns logits and values."""
+    """User-defined network that returns logits and values."""
 
-    def heads(self, blocks: Mapping[str, Tensor], x: Tensor) -> tuple[Tensor, Tensor]:
-        """Logits [N, A] and values [N]."""
+    def torch_outputs(self, blocks: Mapping[str, Tensor], x: Tensor) -> tuple[Tensor, Tensor]:
         logits, values = self.forward(blocks, x)
         return logits, values.reshape(len(x))
-
-    def values(self, blocks: Mapping[str, Vector], x: NDArray[Any]) -> Vector:
-        return self._infer(blocks, x)[1]
 
     def both(self, blocks: Mapping[str, Vector], x: NDArray[Any]) -> tuple[Vector, Vector]:
         logits, values = self._infer(blocks, x)
@@ -108,25 +101,22 @@ class ModuleActorCritic(ModuleNetwork, PolicyValueNetwork):
 
 
 class ModuleQ(ModuleNetwork, ActionValueNetwork):
-    """A module that returns action values."""
+    """User-defined network that returns action values."""
 
     dueling = False
 
-    def action_values(self, blocks: Mapping[str, Tensor], x: Tensor) -> Tensor:
-        """Action values [N, A]."""
-        values: Tensor = self.forward(blocks, x)
-        return values
+    def torch_outputs(self, blocks: Mapping[str, Tensor], x: Tensor) -> tuple[Tensor]:
+        return (self.forward(blocks, x),)
 
 
 def make(factory: str, features: Features, actions: int) -> ModuleActorCritic | ModuleQ:
-    """The network of a factory; which of the two it is, its module's outputs say.
+    """Network of a factory. The module's outputs decide whether it is an actor-critic or an action-value network.
 
     Raises
     ------
     ConfigError
-        when the factory cannot be found or fails, or its module cannot be trained here: parameters that are not float32 on
-        the CPU or that want no gradient, buffers that change, outputs of other shapes, or that depend on more than the
-        observation.
+        if the factory is missing or fails, or if its module cannot be trained. Parameters must be float32 on the CPU and
+        require a gradient. Buffers must not change. Outputs must have the right shapes and depend on the observation alone.
     """
     where = f"network.factory {factory}"
     module = _made(factory, features, actions, seed=0)
@@ -140,10 +130,10 @@ def make(factory: str, features: Features, actions: int) -> ModuleActorCritic | 
 
 @contextmanager
 def _seeded(seed: int) -> Iterator[None]:
-    """Within, torch's generator gives what follows from this seed; after, what it would have given."""
+    """Context in which torch's generator has this seed. Its earlier state is restored at the end."""
     state = int(seeds.sequence(seed, Stream.WEIGHTS).generate_state(1, np.uint64)[0])
     with torch.random.fork_rng(devices=[]):
-        # Not `torch.manual_seed`, which seeds every device's.
+        # `torch.manual_seed` would seed the generators of all devices.
         torch.default_generator.manual_seed(state)
         yield
 
@@ -172,12 +162,12 @@ def _check_parameters(module: nn.Module, where: str) -> None:
             raise ConfigError(f"{where}: parameter {name} is on {parameter.device}; leave it on the cpu: `device` moves it")
         if not parameter.requires_grad:
             raise ConfigError(
-                f"{where}: parameter {name} wants no gradient; make what stays as it is a buffer (register_buffer)"
+                f"{where}: parameter {name} does not require a gradient; make a constant a buffer (register_buffer)"
             )
 
 
 def _observations(features: Features) -> Tensor:
-    """Some that a network might see, always the same."""
+    """Sample observations for the tests of a module, always the same."""
     rng = np.random.default_rng(0)
     if isinstance(features, int):
         return torch.from_numpy(rng.random((ROWS, features), np.float32))
@@ -190,7 +180,7 @@ def _tried(module: nn.Module, x: Tensor, where: str) -> Any:
 
 
 def _outputs(module: nn.Module, x: Tensor, actions: int, where: str) -> list[Tensor]:
-    """What the module returns for these observations: logits [N, A] and values, [N] or [N, 1], or action values [N, A]."""
+    """Checked outputs of the module: logits [N, A] and values [N] or [N, 1], or action values [N, A]."""
     result, rows = _tried(module, x, where), len(x)
     pair = isinstance(result, tuple | list) and len(result) == 2
     outputs = list(result) if pair else [result]
@@ -210,7 +200,7 @@ def _outputs(module: nn.Module, x: Tensor, actions: int, where: str) -> list[Ten
 
 
 def _check_buffers(module: nn.Module, x: Tensor, where: str) -> None:
-    """Layers that keep statistics, of what they see or of weights, do so in train() mode, in which nothing is used here."""
+    """Refuse layers that keep running statistics: they update them in train() mode only, and it is not used here."""
     before = {name: buffer.clone() for name, buffer in module.named_buffers()}
     if not before:
         return
@@ -218,7 +208,7 @@ def _check_buffers(module: nn.Module, x: Tensor, where: str) -> None:
     initial = [parameter.detach().clone() for parameter in parameters]
     with torch.no_grad(), _seeded(0):
         for parameter in parameters:
-            # Statistics of weights that stay as they are may have converged.
+            # Statistics of constant weights may have converged already.
             parameter.add_(torch.rand_like(parameter))
     try:
         _tried(module.train(), x, where)
@@ -236,7 +226,7 @@ def _check_buffers(module: nn.Module, x: Tensor, where: str) -> None:
 
 
 def _check_rows(module: nn.Module, x: Tensor, outputs: list[Tensor], where: str) -> None:
-    """Actors and learners ask for the same observation in other batches, of one row too, and must get the same."""
+    """Check that an observation has the same outputs in any batch, because actors and learners use different batches."""
     for row in range(len(x)):
         alone = _outputs(module, x[row : row + 1], outputs[0].shape[1], where)
         for one, all_ in zip(alone, outputs, strict=True):

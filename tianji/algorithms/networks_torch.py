@@ -1,7 +1,8 @@
-"""What the networks compute, in torch: the one place that every torch kernel differentiates."""
+"""Forward passes of all networks in torch, shared by all torch updaters."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from functools import partial
 
@@ -11,16 +12,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
+from tianji.algorithms.convolutions import CONVOLUTIONS
 from tianji.algorithms.flat import ActionValueNetwork, FlatNetwork, PolicyValueNetwork, Vector
 from tianji.algorithms.mlp import ActorCritic, QNetwork, duel
-from tianji.algorithms.modules import ModuleActorCritic, ModuleQ
-from tianji.algorithms.nature import CONVOLUTIONS
 
 ROWS_AT_ONCE = 256
-"""Images in one forward pass for inference: their activations take 0.1 MB each."""
+"""Images in one forward pass for inference. The activations take 0.1 MB per image."""
 
 ROWS_LAST = 16
-"""From so many images on, convolutions are faster with channels last in memory (docs/performance.md)."""
+"""Batch size from which convolutions are faster with channels last in memory (docs/performance.md)."""
 
 Blocks = Mapping[str, Tensor]
 
@@ -28,13 +28,22 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": torch.relu,
     "gelu": partial(functional.gelu, approximate="tanh"),
 }
-"""Of perceptrons that compute action values."""
+"""Activations of perceptrons for action values."""
+
+
+class TorchNetwork(FlatNetwork):
+    """Network that defines its own forward pass in torch."""
+
+    @abstractmethod
+    def torch_outputs(self, blocks: Blocks, x: Tensor) -> tuple[Tensor, ...]:
+        """Logits [N, A] and values [N], or action values [N, A], of encoded observations [N, ...]."""
 
 
 def heads(network: PolicyValueNetwork, blocks: Blocks, x: Tensor) -> tuple[Tensor, Tensor]:
     """Logits [N, A] and values [N] of encoded observations [N, ...]."""
-    if isinstance(network, ModuleActorCritic):
-        return network.heads(blocks, x)
+    if isinstance(network, TorchNetwork):
+        logits, value = network.torch_outputs(blocks, x)
+        return logits, value
     if isinstance(network, ActorCritic):
         x = _vectors(x, blocks["policy.kernel"])
         tops = [_tower(network, blocks, x, tower) for tower in range(len(network.towers))]
@@ -47,8 +56,8 @@ def heads(network: PolicyValueNetwork, blocks: Blocks, x: Tensor) -> tuple[Tenso
 
 def action_values(network: ActionValueNetwork, blocks: Blocks, x: Tensor) -> Tensor:
     """Action values [N, A] of encoded observations [N, ...]."""
-    if isinstance(network, ModuleQ):
-        return network.action_values(blocks, x)
+    if isinstance(network, TorchNetwork):
+        return network.torch_outputs(blocks, x)[0]
     depth = len(network.hidden)
     if isinstance(network, QNetwork):
         top, head, activate = _vectors(x, blocks["q.0.kernel"]), f"q.{depth}", ACTIVATIONS[network.activation]
@@ -63,7 +72,7 @@ def action_values(network: ActionValueNetwork, blocks: Blocks, x: Tensor) -> Ten
 
 
 def outputs(network: FlatNetwork, blocks: Blocks, x: Tensor) -> tuple[Tensor, ...]:
-    """What the network's kind computes: (logits, values), or (action values,)."""
+    """Outputs of any network: (logits, values), or (action values,)."""
     if isinstance(network, PolicyValueNetwork):
         return heads(network, blocks, x)
     assert isinstance(network, ActionValueNetwork)
@@ -72,7 +81,7 @@ def outputs(network: FlatNetwork, blocks: Blocks, x: Tensor) -> tuple[Tensor, ..
 
 @torch.inference_mode()
 def evaluate(network: FlatNetwork, blocks: Blocks, x: NDArray[np.generic]) -> tuple[Vector, ...]:
-    """`outputs` as NumPy arrays, without gradients; images go through in pieces."""
+    """`outputs` as NumPy arrays, without gradients. Images are processed in pieces."""
     device = next(iter(blocks.values())).device
     step = ROWS_AT_ONCE if x.dtype == np.uint8 else max(1, len(x))
     starts = range(0, max(1, len(x)), step)
@@ -81,12 +90,12 @@ def evaluate(network: FlatNetwork, blocks: Blocks, x: NDArray[np.generic]) -> tu
 
 
 def infer(network: FlatNetwork, blocks: Mapping[str, Vector], x: NDArray[np.generic]) -> tuple[Vector, ...]:
-    """`evaluate` for parameters in NumPy, which are looked at in place."""
+    """`evaluate` for parameters in NumPy arrays, which are not copied."""
     return evaluate(network, {name: tensor(block) for name, block in blocks.items()}, x)
 
 
 def tensor(array: NDArray[np.generic], device: torch.device | None = None) -> Tensor:
-    """The array's memory as a tensor, where that is possible (torch wants to be able to write to it); else a copy."""
+    """Tensor over the array's memory, or a copy if the array is read-only (which torch does not support)."""
     return torch.as_tensor(array if array.flags.writeable else array.copy(), device=device)
 
 
@@ -97,7 +106,7 @@ def _tower(network: ActorCritic, blocks: Blocks, x: Tensor, tower: int) -> Tenso
 
 
 def _trunk(blocks: Blocks, x: Tensor, depth: int) -> Tensor:
-    """Convolutions and dense layers over images as bytes, which the first kernel scales to 0..1."""
+    """Convolutions and dense layers over images as bytes. The first kernel scales them to 0..1."""
     order = torch.channels_last if len(x) >= ROWS_LAST else torch.contiguous_format
     x = x.to(blocks["conv.0.kernel"].dtype, memory_format=order)
     for i, (_, _, stride) in enumerate(CONVOLUTIONS):
@@ -111,5 +120,5 @@ def _trunk(blocks: Blocks, x: Tensor, depth: int) -> Tensor:
 
 
 def _vectors(x: Tensor, like: Tensor) -> Tensor:
-    """Images, which come as bytes, flattened and scaled to 0..1, for perceptrons."""
+    """Input of perceptrons: images (bytes) are flattened and scaled to 0..1."""
     return x.flatten(1).to(like.dtype) / 255 if x.dtype == torch.uint8 else x

@@ -1,4 +1,4 @@
-"""PPO's optimizer step for multilayer perceptrons with the gradient derived by hand."""
+"""PPO's optimizer step for multilayer perceptrons, with a hand-derived gradient."""
 
 from __future__ import annotations
 
@@ -7,18 +7,16 @@ import numpy as np
 from tianji.algorithms import actor_critic_numpy
 from tianji.algorithms.flat import Vector
 from tianji.algorithms.rollouts import Rollouts
-from tianji.config import PPOConfig
+from tianji.hyperparameters import PPOConfig
 
 
-class NumpyKernel(actor_critic_numpy.NumpyKernel):
-    """Adam on the clipped PPO loss; see `tianji.algorithms.ppo_torch.loss` for the loss itself."""
-
-    config: PPOConfig
+class NumpyUpdater(actor_critic_numpy.NumpyUpdater[PPOConfig]):
+    """Adam on the clipped PPO loss, which `tianji.algorithms.ppo_torch.loss` defines."""
 
     def value_slope(self, value: Vector, batch: Rollouts) -> Vector:
-        """With U = V_old + clip(V - V_old), the value error is max((V - target)^2, (U - target)^2).
+        """Half the slope of max((V - target)^2, (U - target)^2), with U = V_old + clip(V - V_old).
 
-        It has slope where its first branch is the larger one or where nothing is clipped, so that U is V.
+        The slope is zero where V is clipped and the second branch is larger.
         """
         clip, old = self.config.value_clip, batch.value
         if clip is None:
@@ -33,9 +31,9 @@ class NumpyKernel(actor_critic_numpy.NumpyKernel):
         return value
 
     def surrogate_slope(self, log_probability: Vector, batch: Rollouts) -> Vector:
-        """With l = log pi(a), r = exp(l - l_old).
+        """Slope of the surrogate min(r A, clip(r) A) in l = log pi(a), with r = exp(l - l_old).
 
-        The surrogate min(r A, clip(r) A) has slope r A in l where its first branch is the smaller (clipping has no slope).
+        The slope is r A where the first branch is smaller, and zero where the ratio is clipped.
         """
         clip, ratio = self.config.clip, log_probability
         ratio -= batch.log_probability

@@ -1,14 +1,13 @@
-"""Uniform replay: the most recent transitions, any of which may be drawn again, with each observation stored once.
+"""Uniform replay of the most recent transitions, with each observation stored once.
 
-Every environment has a stream: a ring of rows, one for each observation, in the order in which they were made. A row
-whose observation was acted on *starts a transition*; what the action led to is the row after it. So a truncated
-episode's last observation has a row that starts nothing, and a stream's newest row is *open*: it starts nothing until
-the next chunk begins with it. Stacks of frames are rebuilt when a transition is drawn.
+Every environment has a stream: a ring of rows, one per observation, in the order in which they were made. A row *starts a
+transition* if an action was taken on its observation; the next observation is the row after it. The last observation of a
+truncated episode starts no transition. The newest row of a stream is *open*: it starts no transition until the next chunk
+begins with it. Stacks of frames are rebuilt when a transition is drawn.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,39 +15,37 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tianji.algorithms.state import Arrays
-from tianji.layout import ages
+from tianji.layout import Views, ages
 
-Views = Mapping[str, NDArray[Any]]
 COLUMNS = ("observation", "action", "reward", "terminated", "starts", "age")
 
 
 @dataclass(frozen=True)
 class Experience:
-    """A chunk, with what tells whether it goes on where another one ended."""
+    """Chunk with its producer and sequence number, which show whether it continues another chunk."""
 
     views: Views
-    """Fields by name; see `tianji.layout.rollout_layout`."""
     producer: int
     sequence: int
-    """0, 1, 2, ... for each producer."""
+    """Number of the chunk: 0, 1, 2, ... for each producer."""
 
 
 class Replay:
-    """Rings of observations in preallocated arrays, as the environment gave them (uint8 stays uint8).
+    """Uniform replay in preallocated arrays. Observations keep the type of the environment (uint8 stays uint8).
 
-    Memory is taken when it is first written to.
+    The operating system allocates memory when it is first written.
 
     Parameters
     ----------
     capacity
-        transitions kept over all streams; the oldest of each stream give way. Last observations of truncated episodes
-        and rows behind a gap in the sequence take the place of some.
+        transitions kept over all streams. The oldest of each stream are overwritten. Last observations of truncated episodes
+        and rows after a gap in the sequence take the place of some.
     streams
-        environments, over all producers.
+        number of environments, over all producers.
     observation_shape, observation_dtype
-        of one observation (one frame).
+        shape and type of one observation (one frame).
     stack
-        observations that a network sees at a time, S.
+        number of observations (frames) in one input of the network, S.
     """
 
     def __init__(
@@ -57,9 +54,9 @@ class Replay:
         self.streams = streams
         self.stack = stack
         self.rows = -(-capacity // streams) + stack + 1
-        """Of one stream: beside transitions, history for a stack, a truncated episode's last observation, the open row."""
+        """Rows of one stream: its transitions, the history of a stack, and the open row."""
         self.size = 0
-        """Transitions stored."""
+        """Number of transitions stored."""
         total = streams * self.rows
         self._observation = np.zeros((total, *observation_shape), observation_dtype)
         self._action = np.zeros(total, np.int64)
@@ -67,34 +64,34 @@ class Replay:
         self._terminated = np.zeros(total, bool)
         self._starts = np.zeros(total, bool)
         self._age = np.zeros(total, np.uint8)
-        """Rows before it that belong to its episode, up to S - 1."""
+        """Number of earlier rows of the same episode, up to S - 1, for each row."""
         self._written = np.zeros(streams, np.int64)
-        """Rows ever written to each stream: row p lies at p modulo `rows`."""
+        """Number of rows ever written to each stream. Row p is stored at p modulo `rows`."""
         self._sequence: dict[int, int] = {}
 
     @property
     def nbytes(self) -> int:
-        """Memory in bytes, when all of it has been written."""
+        """Memory in bytes once the replay is full."""
         return sum(array.nbytes for array in vars(self).values() if isinstance(array, np.ndarray))
 
     @property
     def drawn_bytes(self) -> int:
-        """What the observations of one transition that is drawn take."""
+        """Size in bytes of the observations of one drawn transition."""
         return (self.stack + 1) * int(self._observation[0].nbytes)
 
     def insert(self, experience: Experience) -> None:
         """Add a chunk's transitions to the streams of its producer.
 
-        A chunk that is not the next one of its producer begins afresh, with the frames of history that it carries.
+        A chunk that does not continue its producer's last chunk starts new rows, with the frames of history that it carries.
 
         Raises
         ------
         ValueError
-            when a stream has no room for a chunk's steps, or there is no stream for this producer.
+            if a stream has no room for a chunk's steps, or there is no stream for this producer.
         """
         chunk, producer = experience.views, experience.producer
         steps, environments = chunk["action"].shape
-        if 2 * steps + 1 > self.rows:  # A chunk in which every episode lasts one step has that many observations.
+        if 2 * steps + 1 > self.rows:  # The observations of a chunk in which every episode lasts one step.
             raise ValueError(f"two chunks of {steps} steps do not fit into a replay of {self.rows} rows for each environment")
         if (producer + 1) * environments > self.streams:
             raise ValueError(f"producer {producer} of {environments} environments exceeds the replay's {self.streams} streams")
@@ -113,11 +110,11 @@ class Replay:
                 self._observation[rows] = chunk["observation"][self.stack - 1 - known : self.stack - 1, b]
                 self._age[rows] = np.arange(known)
             cut = np.flatnonzero(chunk["truncated"][:, b])
-            # The newest row of a stream that goes on holds the observation that this chunk begins with.
+            # If the chunk continues the stream, the newest row already holds its first observation.
             self._written[stream] -= goes_on
             rows = self._claim(stream, steps + 1 + len(cut))
             self._observation[rows[cut + np.arange(1, len(cut) + 1)]] = chunk["final_observation"][numbered[cut, b]]
-            # Every truncated step moves the steps after it on by the row of its last observation.
+            # Each truncated step shifts the later steps by one row, that of its last observation.
             acted = np.arange(steps + 1)
             acted[1:] += np.cumsum(chunk["truncated"][:, b])
             at = rows[acted]
@@ -130,15 +127,15 @@ class Replay:
             self.size += self._count(rows)
 
     def draw(self, rng: np.random.Generator, count: int) -> dict[str, NDArray[Any]]:
-        """Transitions drawn uniformly, with replacement, by field.
+        """Draw transitions uniformly with replacement, and return their fields by name.
 
-        Observations are [N, ...], or stacks [N, S, ...], oldest frame first; where an episode has fewer frames, its first
-        stands for those before it. The next observation of a terminated step means nothing.
+        Observations are [N, ...], or stacks [N, S, ...] with the oldest frame first. If an episode has fewer frames, its
+        first frame is repeated. The next observation of a terminated step is meaningless.
 
         Raises
         ------
         ValueError
-            when there is no transition.
+            if there is no transition.
         """
         if not self.size:
             raise ValueError("there is no transition in this replay")
@@ -156,18 +153,18 @@ class Replay:
         }
 
     def state(self) -> Arrays:
-        """What was written; chunks that come after it is restored begin afresh."""
+        """Arrays of everything that was written. After a restore, the first chunk of each producer starts new rows."""
         rows = min(int(self._written.max(initial=0)), self.rows)
         columns = {name: self._by_stream(name)[:, :rows] for name in COLUMNS}
         return columns | {"written": self._written}
 
     def restore(self, arrays: Arrays) -> None:
-        """Set what `state` gave.
+        """Restore what `state` returned.
 
         Raises
         ------
         ValueError
-            when it was of other sizes.
+            if its sizes differ.
         """
         for name in COLUMNS:
             place, kept = self._by_stream(name), arrays[name]
@@ -186,7 +183,7 @@ class Replay:
         return array.reshape(self.streams, self.rows, *array.shape[1:])
 
     def _claim(self, stream: int, count: int) -> NDArray[np.int64]:
-        """Places of the next rows of a stream, oldest first; what they held is gone."""
+        """Positions of the next rows of a stream, oldest first. Their contents are dropped."""
         rows = stream * self.rows + np.arange(self._written[stream], self._written[stream] + count) % self.rows
         self._written[stream] += count
         self.size -= self._count(rows)
@@ -194,7 +191,7 @@ class Replay:
         return rows
 
     def _count(self, rows: NDArray[np.int64]) -> int:
-        """Transitions that start in these rows, of which some may be named twice."""
+        """Number of transitions that start in these rows. A row that is named twice counts once."""
         return int(np.count_nonzero(self._starts[rows[-self.rows :]]))
 
     def _oldest(self) -> NDArray[np.int64]:
@@ -205,7 +202,7 @@ class Replay:
         return place
 
     def _candidates(self, rng: np.random.Generator, count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Streams and rows, uniform over all that are there but each stream's newest."""
+        """Streams and rows drawn uniformly from all stored rows but the newest of each stream."""
         oldest = self._oldest()
         ends: NDArray[np.int64] = np.cumsum(np.maximum(self._written - 1 - oldest, 0))
         number = rng.integers(0, ends[-1], count)
@@ -213,7 +210,7 @@ class Replay:
         return stream, self._written[stream] - 1 + number - ends[stream]
 
     def _drawable(self, stream: NDArray[np.int64], row: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Whether transitions start there whose history is still there too."""
+        """Whether a transition starts in each row and its history is still stored."""
         at = self._at(stream, row)
         good: NDArray[np.bool_] = self._starts.take(at)
         if self.stack > 1:
@@ -221,9 +218,9 @@ class Replay:
         return good
 
     def _seen(self, stream: NDArray[np.int64], row: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Observations that were acted on, and those that followed, which share all frames but one."""
+        """Observations and next observations. Stacks of the two share all frames but one."""
         if self.stack == 1:
-            # `take` gathers short rows many times faster than an index does.
+            # `take` gathers short rows many times faster than indexing.
             before, after = (self._observation.take(self._at(stream, r), axis=0) for r in (row, row + 1))
             return before, after
         back = np.arange(self.stack - 1, -2, -1)
@@ -233,10 +230,10 @@ class Replay:
 
 
 def transitions_of(chunk: Views) -> dict[str, NDArray[Any]]:
-    """The transitions of a chunk without stacks, one row each in order of (step, environment).
+    """Transitions of a chunk without stacks, one row each, in order of (step, environment).
 
-    The next observation of a truncated step is the episode's last one, not the reset one that follows it. (That of a
-    terminated step does not matter: nothing is bootstrapped from it.)
+    The next observation of a truncated step is the last one of its episode, not the first one after the reset. The next
+    observation of a terminated step does not matter, because its value is not used.
     """
     t, b = chunk["action"].shape
     shape = chunk["observation"].shape[2:]

@@ -1,67 +1,52 @@
-"""What on-policy algorithms share: chunks laid side by side, and the batch that an optimizer step is made on."""
+"""Batches for algorithms that learn from rollouts: chunks side by side, and the rows of an optimizer step."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tianji.algorithms import base
+from tianji.algorithms.distributions import Categorical
 from tianji.algorithms.flat import Vector
-from tianji.algorithms.state import Arrays
-from tianji.envs import EnvDescription
-from tianji.layout import stacked
+from tianji.environments.description import EnvDescription
+from tianji.layout import Views, stacked
 
-Views = Mapping[str, NDArray[Any]]
-"""A chunk's fields by name; see `tianji.layout.rollout_layout`."""
+P = ParamSpec("P")
+Both = Callable[[NDArray[Any]], tuple[Vector, Vector]]
+"""Function from features [N, ...] to logits [N, A] and state values [N]."""
 ROWS_TOGETHER = 8
-"""More than BLAS takes at a time (4 on the machines that were looked at)."""
+"""Number of rows above that which BLAS processes at a time (4 on the machines tested)."""
 
 
 @dataclass
 class Rollouts:
-    """A batch of N transitions, ready for the loss."""
+    """Batch of N transitions, ready for the loss."""
 
     features: NDArray[Any]
     """Encoded observations, [N, ...]."""
     action: NDArray[np.int64]
     log_probability: NDArray[np.float32]
-    """Under the behaviour policy, [N]."""
+    """Log-probability of each action under the behaviour policy, [N]."""
     advantage: NDArray[np.float32]
     value_target: NDArray[np.float32]
     value: NDArray[np.float32] | None = None
-    """Under which the advantages were assessed; None where the loss has no use for it."""
+    """State values from which the advantages were computed, [N]; None if the loss does not use them."""
 
     def __len__(self) -> int:
         return len(self.action)
 
     def take(self, rows: NDArray[np.int64]) -> Rollouts:
-        return Rollouts(
-            self.features[rows],
-            self.action[rows],
-            self.log_probability[rows],
-            self.advantage[rows],
-            self.value_target[rows],
-            None if self.value is None else self.value[rows],
-        )
+        columns: list[Any] = [None if column is None else column[rows] for column in vars(self).values()]
+        return Rollouts(*columns)
 
 
-class Kernel(Protocol):
-    """Holds the weights of a policy and a value and Adam's moments, and does one optimizer step at a time."""
-
-    def weights(self) -> Vector:
-        """The flat vector as it stands (not a copy)."""
-
-    def state(self) -> Arrays:
-        """The weights, what the optimizer keeps, and a target network: arrays that may change with the next step."""
-
-    def restore(self, arrays: Arrays) -> None:
-        """Set what `state` gave."""
-
-    def load(self, weights: Vector) -> None:
-        """Set the weights, in place; Adam's moments stay."""
+class Updater(base.Updater[Rollouts], Protocol):
+    """Holder of the weights of a policy and a value."""
 
     def values(self, features: NDArray[Any]) -> Vector:
         """State values [N]."""
@@ -69,17 +54,37 @@ class Kernel(Protocol):
     def both(self, features: NDArray[Any]) -> tuple[Vector, Vector]:
         """Logits [N, A] and state values [N]."""
 
-    def step(self, batch: Rollouts, learning_rate: float) -> None:
-        """One optimizer step on this minibatch."""
+
+def by_length(
+    prepare: Callable[Concatenate[Sequence[Views], P], Rollouts],
+) -> Callable[Concatenate[Sequence[Views], P], Rollouts]:
+    """Decorator that prepares chunks in groups of equal length and joins the batches, since a chunk may be cut short.
+
+    Chunks of one group lie side by side. The last step of each chunk is bootstrapped from its own last observation.
+    """
+
+    @wraps(prepare)
+    def whole(chunks: Sequence[Views], /, *args: P.args, **kwargs: P.kwargs) -> Rollouts:
+        groups: dict[int, list[Views]] = {}
+        for chunk in chunks:
+            groups.setdefault(len(chunk["action"]), []).append(chunk)
+        batches = [prepare(group, *args, **kwargs) for group in groups.values()]
+        if len(batches) == 1:
+            return batches[0]
+        parts = zip(*(vars(batch).values() for batch in batches), strict=True)
+        columns: list[Any] = [None if part[0] is None else np.concatenate(part) for part in parts]
+        return Rollouts(*columns)
+
+    return whole
 
 
 def beside(chunks: Sequence[Views], name: str) -> NDArray[Any]:
-    """One field of all chunks, [T, B of all]."""
+    """One field of all chunks side by side, [T, sum of B]."""
     return chunks[0][name] if len(chunks) == 1 else np.concatenate([chunk[name] for chunk in chunks], axis=1)
 
 
 def observations(chunks: Sequence[Views], describe: EnvDescription) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Encoded observations of chunks side by side, and the encoded last observations of their truncated episodes.
+    """Encoded observations of chunks side by side, and encoded last observations of truncated episodes.
 
     Returns
     -------
@@ -93,7 +98,7 @@ def observations(chunks: Sequence[Views], describe: EnvDescription) -> tuple[NDA
 
 
 def in_order(chunks: Sequence[Views], finals: Sequence[NDArray[Any]]) -> NDArray[Any]:
-    """Rows of truncated steps, which each chunk has in order of (step, environment), in that order over all chunks."""
+    """Rows of truncated steps, sorted by (step, environment) over all chunks. Each chunk's rows come in that order."""
     places, first = [], 0
     for chunk in chunks:
         step, environment = np.nonzero(chunk["truncated"])
@@ -103,27 +108,46 @@ def in_order(chunks: Sequence[Views], finals: Sequence[NDArray[Any]]) -> NDArray
     return np.concatenate(finals)[np.lexsort((environment, step))]
 
 
-def following(value: Vector, truncated: NDArray[np.bool_], of_finals: Vector) -> Vector:
-    """Values [T, B] of the observations that steps led to: where an episode was truncated, of its last one."""
-    next_value = value[1:]
-    if truncated.any():
-        next_value = next_value.copy()
-        next_value[truncated] = of_finals
-    return next_value
+class Fragment:
+    """Chunks of equal length side by side: columns [T, sum of B], and their encoded observations.
 
+    Rows are in order of (step, environment) over all chunks. So a batch is the same bit for bit, however the environments are
+    distributed over actors.
+    """
 
-def log_probabilities(logits: Vector, action: NDArray[np.int64]) -> Vector:
-    """Of the actions taken, [N]."""
-    shifted = logits - logits.max(axis=1, keepdims=True)
-    total: Vector = np.log(np.exp(shifted).sum(axis=1))
-    chosen: Vector = shifted[np.arange(len(action)), action] - total
-    return chosen
+    def __init__(self, chunks: Sequence[Views], describe: EnvDescription) -> None:
+        names = ("action", "reward", "terminated", "truncated", "log_probability")
+        self.action, self.reward, self.terminated, self.truncated, self.behaviour = (beside(chunks, name) for name in names)
+        self._features, self._finals = observations(chunks, describe)
+
+    def values(self, values_of: Callable[[NDArray[Any]], Vector]) -> tuple[Vector, Vector]:
+        """Values of the observations and of the next ones. A truncated step's next observation is its episode's last."""
+        return self._with_next(values_of(self._features), values_of)
+
+    def outputs(self, both: Both) -> tuple[Vector, Vector, Vector]:
+        """Log-probabilities of the actions taken, and the two results of `values`, under one policy."""
+        logits, values = both(self._features)
+        now = Categorical(logits[: self.action.size].T).log_probability(self.action.reshape(-1))
+        return now.reshape(self.action.shape), *self._with_next(values, lambda finals: both(finals)[1])
+
+    def _with_next(self, values: Vector, values_of: Callable[[NDArray[Any]], Vector]) -> tuple[Vector, Vector]:
+        value = values.reshape(-1, self.action.shape[1])
+        next_value = value[1:]
+        if len(self._finals):
+            next_value = next_value.copy()
+            next_value[self.truncated] = values_of(self._finals)
+        return value[:-1], next_value
+
+    def batch(self, log_probability: Vector, advantage: Vector, value_target: Vector, value: Vector | None = None) -> Rollouts:
+        """Batch with these columns [T, B] as rows."""
+        columns: list[Any] = [None if c is None else c.reshape(-1) for c in (log_probability, advantage, value_target, value)]
+        return Rollouts(self._features[: self.action.size], self.action.reshape(-1), *columns)
 
 
 def padded(features: NDArray[Any]) -> NDArray[Any]:
-    """These rows and, at the end, rows of zeros, so that the bits of a row's value do not depend on how many there are.
+    """The rows, followed by rows of zeros. So the bits of a row's value do not depend on the number of rows.
 
-    BLAS multiplies by a vector several rows at a time, and sums the rows that are left over in another order.
+    BLAS multiplies several rows at a time by a vector, and sums left-over rows in another order.
     """
     rows = -(-len(features) // ROWS_TOGETHER) * ROWS_TOGETHER
     if rows == len(features):

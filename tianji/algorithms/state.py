@@ -1,11 +1,10 @@
-"""What an algorithm must keep to go on later as if nothing had happened: arrays, and values that JSON can hold."""
+"""The stored state of an algorithm, from which it continues exactly: arrays, and values that JSON can hold."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 Arrays = dict[str, NDArray[Any]]
@@ -13,27 +12,17 @@ Arrays = dict[str, NDArray[Any]]
 
 @dataclass
 class State:
-    """Arrays by name, and values that JSON can hold."""
+    """Named arrays, and values that JSON can hold."""
 
     arrays: Arrays
     values: dict[str, Any] = field(default_factory=dict)
 
 
-def of_generator(rng: np.random.Generator) -> dict[str, Any]:
-    """A generator's state; its integers have more than 64 bits."""
-    return dict(rng.bit_generator.state)
-
-
-def restore_generator(rng: np.random.Generator, state: dict[str, Any]) -> None:
-    """Let a generator go on where another one was."""
-    rng.bit_generator.state = state
-
-
 def part(arrays: Arrays, name: str) -> Arrays:
-    """Those arrays whose names begin with `NAME.`, without that."""
+    """Arrays whose names begin with `NAME.`, under their names without this prefix."""
     return {key.removeprefix(f"{name}."): array for key, array in arrays.items() if key.startswith(f"{name}.")}
 
 
 def named(name: str, arrays: Arrays) -> Arrays:
-    """Inverse of `part`."""
+    """Arrays with the prefix `NAME.` added to their names, the inverse of `part`."""
     return {f"{name}.{key}": array for key, array in arrays.items()}

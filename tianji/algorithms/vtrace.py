@@ -1,8 +1,8 @@
-"""V-trace: values and advantages of a policy from experience of another (Espeholt et al., 2018, arXiv 1802.01561).
+"""Generalised advantage estimation (Schulman et al., 2016, arXiv 1506.02438) and V-trace (Espeholt et al., 2018, arXiv
+1802.01561). V-trace estimates values and advantages of one policy from the experience of another.
 
-All arrays are [T, B]. `next_value[t]` is the value of the observation that step t led to: where the episode was
-truncated, of its last observation. A terminated step has no future; a truncated one is bootstrapped from, but nothing is
-passed back over it.
+All arrays are [T, B]. `next_value[t]` is the value of the observation after step t. For a truncated step that is the last
+observation of its episode. A terminated step has no future value. A truncated step is bootstrapped, and the trace stops there.
 """
 
 from __future__ import annotations
@@ -29,15 +29,13 @@ def excess(
 ) -> Array:
     """V-trace targets less the values, v_s - V(x_s), by the recursion of remark 1.
 
-    v_s - V(x_s) = rho_s (r_s + gamma V(x_{s+1}) - V(x_s)) + gamma c_s (v_{s+1} - V(x_{s+1})), with
-    rho = min(rho_clip, ratio) and c = lambda min(c_clip, ratio) (equation 1, and remark 2 for lambda).
-
-    With a ratio of 1 throughout this is the generalised advantage estimate.
+    v_s - V(x_s) = rho_s (r_s + gamma V(x_{s+1}) - V(x_s)) + gamma c_s (v_{s+1} - V(x_{s+1})).
+    Here rho = min(rho_clip, ratio) and c = lambda min(c_clip, ratio); see equation 1, and remark 2 for lambda.
 
     Parameters
     ----------
     ratio
-        pi(a|x) / mu(a|x) of the policy that is learnt and the one that acted.
+        pi(a|x) / mu(a|x), with the learnt policy pi and the behaviour policy mu.
     """
     delta = np.minimum(ratio, np.float32(rho_clip)) * (reward + gamma * np.where(terminated, 0, next_value) - value)
     carry = (gamma * lambda_) * ~(terminated | truncated) * np.minimum(ratio, np.float32(c_clip))
@@ -47,6 +45,14 @@ def excess(
         running = delta[t] + carry[t] * running
         result[t] = running
     return result
+
+
+def generalised_advantages(
+    reward: Array, value: Array, next_value: Array, terminated: Flags, truncated: Flags, gamma: float, gae_lambda: float
+) -> Array:
+    """Generalised advantage estimates (equation 16). They equal `excess` bit for bit if both policies are the same."""
+    columns = (reward, value, next_value, terminated, truncated, np.ones((), np.float32))
+    return excess(*columns, gamma=gamma, lambda_=gae_lambda, rho_clip=1.0, c_clip=1.0)
 
 
 def policy_advantages(
@@ -61,12 +67,12 @@ def policy_advantages(
     gamma: float,
     rho_clip: float,
 ) -> Array:
-    """Weighted advantages of the policy gradient, rho_s (r_s + gamma v_{s+1} - V(x_s)) (section 4.2).
+    """Weighted advantages of the policy gradient (section 4.2), rho_s (r_s + gamma v_{s+1} - V(x_s)).
 
     Parameters
     ----------
     above
-        v_s - V(x_s), from `excess`. Behind the last step, and where an episode was truncated, v is the value itself.
+        v_s - V(x_s), from `excess`. After the last step, and after a truncated one, v is the value itself.
     """
     future = np.array(next_value, np.float32)
     future[:-1] += np.where(truncated[:-1], 0, above[1:])

@@ -1,1 +1,1 @@
-"""How bytes move between roles: a small contract, and a backend for each URI scheme."""
+"""Transport of chunks and weights between roles: a small contract, and a backend for each URI scheme."""

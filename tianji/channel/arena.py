@@ -1,8 +1,8 @@
 """Shared memory without names: files (memfd) that processes open by their numbers in /proc.
 
-Such a file belongs to whoever has it open or mapped. When the last of them ends, however it ends, the kernel frees it:
-nothing can be left behind, and nothing needs to be cleaned up at the next start. Files are sealed at their size, so that
-no process can take the memory away under another.
+The kernel frees such a file when the last process that has it open or mapped ends, even if that process is killed. So nothing
+is left behind, and no clean-up is needed at the next start. Files are sealed at their size, so that no process can shrink
+memory that another one uses.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ LABEL = "tianji-"
 
 
 def anonymous_file(label: str, size_bytes: int) -> int:
-    """Descriptor of a nameless shared-memory file of this size; `tianji-` and `label` show in /proc. The caller closes it."""
+    """Create a nameless shared-memory file and return its descriptor, which the caller closes. /proc shows `tianji-LABEL`."""
     fd = os.memfd_create(LABEL + label, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     os.ftruncate(fd, size_bytes)
     fcntl.fcntl(fd, fcntl.F_ADD_SEALS, SEALS)
@@ -33,7 +33,7 @@ def open_of(pid: int, fd: int, flags: int) -> int:
     Raises
     ------
     ChannelError
-        when that process is not of this host and user, or is gone.
+        if that process belongs to another host or user, or has ended.
     """
     try:
         return os.open(f"/proc/{pid}/fd/{fd}", flags | os.O_CLOEXEC)
@@ -45,12 +45,12 @@ def open_of(pid: int, fd: int, flags: int) -> int:
 
 
 def open_file_of(pid: int, fd: int, size_bytes: int, *, writable: bool) -> int:
-    """Open another process's memory file; the caller closes it.
+    """Open another process's memory file and return its descriptor, which the caller closes.
 
     Raises
     ------
     ChannelError
-        also when it is not a memory file of ours, is not sealed, or is smaller than it must be.
+        as `open_of`, and if it is not a memory file, is not sealed, or is too small.
     """
     ours = open_of(pid, fd, os.O_RDWR if writable else os.O_RDONLY)
     try:
@@ -72,16 +72,16 @@ def map_file(fd: int, size_bytes: int, *, writable: bool) -> memoryview:
 
 
 class Arena:
-    """Slots of equal size over a memory file, mapped once.
+    """Slots of equal size in a mapped memory file.
 
     Parameters
     ----------
     fd
-        of a file of at least `Arena.size_bytes(...)`. It stays the caller's to close.
+        descriptor of a file of at least `Arena.size_bytes(...)`. The caller closes it.
     slots, slot_bytes
-        how many, and the room that each must have.
+        number of slots, and bytes that each must hold.
     writable
-        False maps it for reading alone.
+        False maps it read-only.
     """
 
     def __init__(self, fd: int, slots: int, slot_bytes: int, *, writable: bool = True) -> None:
@@ -90,7 +90,7 @@ class Arena:
         stride = self._stride(slot_bytes)
         view = map_file(fd, self.size_bytes(slots, slot_bytes), writable=writable)
         self.views = [view[n * stride : n * stride + slot_bytes] for n in range(slots)]
-        """The memory of each slot. What is made from a view keeps the mapping alive."""
+        """Memory of each slot. The mapping lives as long as any view or array made from it."""
 
     @staticmethod
     def _stride(slot_bytes: int) -> int:
@@ -99,7 +99,7 @@ class Arena:
 
     @classmethod
     def size_bytes(cls, slots: int, slot_bytes: int) -> int:
-        """Size of the file. Small slots begin on cache lines of their own, large ones on pages."""
+        """Size of the file in bytes. Small slots are aligned to cache lines, large ones to pages."""
         return max(1, slots * cls._stride(slot_bytes))
 
     def slot(self, number: int) -> memoryview:

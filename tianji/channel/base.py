@@ -1,15 +1,15 @@
-"""The contract of a channel.
+"""Contract of a channel, which all backends meet.
 
-A *chunk edge* joins many outlets (producers) to one inlet. Bodies lie in numbered slots; what travels is the header.
-Sending a chunk gives its slot away, releasing it at the far end gives it back as *credit*: an outlet without credit has
-nothing to write to, so nothing is ever unbounded. Along a chain (actor, buffer, learner) the last reader releases and
-each hop passes the credit back; a hop in the middle is a *relay*, whose slots are those of the inlet behind it.
+A *chunk edge* connects many outlets (producers) to one inlet. Bodies lie in numbered slots; headers are sent. Sending a chunk
+hands over its slot. Releasing the chunk at the far end returns the slot as *credit*. An outlet without credit has no slot to
+write to, so memory is bounded: this is backpressure. In a chain (actor, buffer, learner) the last reader releases, and each
+hop passes the credit back. A hop in the middle is a *relay*, which passes on the slots of its own inlet.
 
-A *weights edge* joins one publisher to many readers. The latest version wins: a slow reader skips versions.
+A *weights edge* connects one publisher to many readers. The latest version wins, and a slow reader skips versions.
 
-Nothing here blocks; `Waiter` does that for all ends of a process. What a peer sends is checked; what is unusable is
-counted in `counters` and dropped, and everybody else goes on. Delivery is at most once: what a peer that died had not
-taken in is lost, which sequence numbers show, and its slots are free again.
+No call here blocks; `Waiter` waits for all ends of a process. Messages of peers are checked. Unusable ones are dropped and
+counted in `counters`, and other peers are not affected. Delivery is at most once: chunks that a dead peer had not received
+are lost, sequence numbers show the loss, and their slots become free again.
 """
 
 from __future__ import annotations
@@ -31,27 +31,28 @@ from tianji.messages import ChunkHeader, SlotRef
 log = logging.getLogger("tianji.channel")
 
 COALESCE_NS = 200_000
-"""An end that sent less than this ago may keep what is small back until then, to send it together with what follows. What is
-kept back goes when its process waits, or begins work that took longer than this when it was last done; so the price is at
-most this and one short piece of work."""
+"""Longest delay, in nanoseconds, for which an end may hold back small messages to send them together.
+
+Held messages also go out when the process waits, or starts work that took longer than this the last time. So they are late by
+at most this delay and one short piece of work."""
 COALESCE_CHUNKS = 64
-"""As many chunks, or credits, are never kept back."""
+"""Number of chunks or credits that are sent at once instead of being held back."""
 
 
 class ChannelError(Exception):
-    """A channel was used against its contract, or its other end refused it."""
+    """Error: a channel was used against its contract, or its other end refused it."""
 
 
 @dataclass(frozen=True)
 class EdgeSpec:
-    """What both ends of a chunk edge agree on: the bound of its memory, and what a chunk looks like.
+    """Sizes on which both ends of a chunk edge agree: the memory bound and the layout of a chunk.
 
-    An edge never holds more than `producers * slots` chunks of `slot_bytes`, whatever its peers do.
+    An edge holds at most `producers * slots` chunks of `slot_bytes`, whatever its peers do.
     """
 
     layout: ChunkLayout
     slots: int
-    """Of each producer."""
+    """Slots of each producer."""
     producers: int
 
     @property
@@ -60,48 +61,48 @@ class EdgeSpec:
 
 
 class Endpoint(ABC):
-    """One end of an edge; a context manager that leaves nothing open.
+    """One end of an edge. It is a context manager that closes everything it opened.
 
-    Before its process sleeps on `descriptors`, `arm` sends what was kept back and tells peers to ring; after that, `disarm`.
-    `Waiter` does both.
+    Before a process sleeps on `descriptors`, it calls `arm`, which sends held messages and asks peers to ring. After the wait
+    it calls `disarm`. `Waiter` does both.
     """
 
     uri: str = ""
-    """Where it is bound, with the port that was chosen where 0 was asked for, or what it is connected to."""
+    """Address to which this end is bound or connected. If port 0 was requested, it has the actual port."""
 
     def __init__(self) -> None:
         self.counters: Counter[str] = Counter()
-        """What happened out of order, by kind: `malformed`, `oversized`, `uncredited`, `refused`, `late`, `peers_lost`, ..."""
+        """Number of irregular events by kind, such as `malformed`, `oversized`, `uncredited`, `refused` or `late`."""
         self.payload_bytes = 0
-        """Bodies and vectors that went through this end's socket, of an end that goes to another: what had to travel, read
-        or not."""
+        """Bytes of bodies and vectors that went through this end's socket, whether they were read or not. Only ends that
+        connect to another one count them."""
 
     @property
     def descriptors(self) -> tuple[int, ...]:
-        """What becomes readable when this end has something to do."""
+        """Descriptors that become readable when this end has something to do."""
         return ()
 
     @abstractmethod
     def pending(self) -> bool:
-        """Whether there is something to take in."""
+        """Whether something has arrived."""
 
     def arm(self) -> bool:
-        """Get ready to wait; say whether something came first, in which case there is nothing to wait for."""
+        """Prepare to wait. True if something arrived meanwhile, so that the caller need not wait."""
         self.flush()
         return self.pending()
 
     def disarm(self) -> None:  # noqa: B027 (most ends have nothing to do)
-        """The wait is over."""
+        """Undo `arm` after the wait."""
 
     def flush(self) -> None:  # noqa: B027
-        """Send what was kept back."""
+        """Send messages that were held back."""
 
     def settle(self) -> None:  # noqa: B027
-        """Count what has come and will not be read, before this end closes: it has travelled."""
+        """Count messages that arrived and will not be read, before this end closes."""
 
     @abstractmethod
     def close(self) -> None:
-        """Free what this end holds. Closing twice is allowed."""
+        """Free all resources of this end. Closing twice is allowed."""
 
     def __enter__(self) -> Any:
         return self
@@ -111,43 +112,43 @@ class Endpoint(ABC):
 
 
 class Outlet(Endpoint):
-    """The producing end of a chunk edge."""
+    """Producing end of a chunk edge."""
 
     @abstractmethod
     def slot(self, ref: SlotRef) -> memoryview:
-        """Memory of a slot that this producer has credit for: the chunk is built right there."""
+        """Memory of a slot for which this producer has credit. The chunk is built in place."""
 
     @abstractmethod
     def send(self, chunks: Sequence[ChunkHeader]) -> None:
-        """Send chunks, and their slots with them. Where the inlet is not there yet, they wait for it.
+        """Send chunks, and hand over their slots. If the inlet is not connected yet, they wait for it.
 
         Raises
         ------
         ChannelError
-            for a slot that is on its way already.
+            for a slot that was sent already.
         """
 
     @abstractmethod
     def credits(self) -> list[SlotRef]:
-        """Slots that came back since the last call; at first, all of a producer's own, once the inlet is there.
+        """Slots that came back since the last call. The first slots are all of a producer's own, once the inlet is connected.
 
         Raises
         ------
         ChannelError
-            when the inlet refused this outlet; its text says why.
+            if the inlet refused this outlet; the text says why.
         """
 
 
 class Inlet(Endpoint):
-    """The consuming end of a chunk edge."""
+    """Consuming end of a chunk edge."""
 
     @abstractmethod
     def receive(self) -> list[ChunkHeader]:
-        """Chunks that have come in since the last call, oldest of each producer first; empty when there are none."""
+        """Chunks that arrived since the last call, in order for each producer. Empty if there are none."""
 
     @abstractmethod
     def body(self, ref: SlotRef) -> memoryview:
-        """Memory of a chunk that was received and not released yet, in place.
+        """Memory of a chunk that was received and not released yet. It is not copied.
 
         Raises
         ------
@@ -157,19 +158,19 @@ class Inlet(Endpoint):
 
     @abstractmethod
     def reserve(self, slots: Sequence[SlotRef], *, relayed: bool) -> None:
-        """Hold slots that nobody has sent, until they are released: their producers begin without them.
+        """Hold slots that were not sent, until they are released. Their producers start without them.
 
-        To be called before anybody has joined, at the last inlet of a chain.
+        Call it at the last inlet of a chain, before any outlet has joined.
 
         Parameters
         ----------
         relayed
-            whether they will be released to a relay, which passes them on to its producers.
+            whether they are released to a relay, which passes them on to its producers.
         """
 
     @abstractmethod
     def release(self, slots: Sequence[SlotRef]) -> None:
-        """Give slots back to whoever sent them.
+        """Return slots to their senders as credit.
 
         Raises
         ------
@@ -179,40 +180,40 @@ class Inlet(Endpoint):
 
 
 class WeightsOutlet(Endpoint):
-    """The publishing end of a weights edge."""
+    """Publishing end of a weights edge."""
 
     @abstractmethod
     def publish(self, version: int, weights: NDArray[np.float32]) -> None:
-        """Make these the latest; the vector is copied. Versions must rise."""
+        """Make these the latest weights. The vector is copied. Versions must rise."""
 
     @abstractmethod
     def readers(self) -> int:
-        """How many there are."""
+        """Number of readers."""
 
     def serve(self) -> None:
-        """Answer readers that have come. Publishing does it too."""
+        """Answer readers that have connected. Publishing does this too."""
 
 
 class WeightsInlet(Endpoint):
-    """The reading end of a weights edge."""
+    """Reading end of a weights edge."""
 
     @abstractmethod
     def latest(self, out: NDArray[np.float32]) -> int | None:
-        """Copy the newest weights that were not read here yet into `out` and return their version, else None."""
+        """Copy the newest weights into `out` and return their version. None if they were read already or do not exist."""
 
 
 def rising(version: int, latest: int | None) -> None:
-    """Check that a version comes after the latest one.
+    """Check that a version is greater than the latest one.
 
     Raises
     ------
     ChannelError
-        when it does not.
+        if it is not.
     """
     if latest is not None and version <= latest:
         raise ChannelError(f"version {version} after {latest}: versions must rise")
 
 
 def on_its_way(slot: SlotRef) -> ChannelError:
-    """What an outlet says when a slot is sent that is not its to send."""
+    """Error of an outlet for a slot that was sent already."""
     return ChannelError(f"slot {slot.slot} of arena {slot.arena} is on its way already: there is no credit for it")

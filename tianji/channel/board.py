@@ -1,4 +1,4 @@
-"""The weight board: one copy of the latest weights for all readers of a host."""
+"""The weight board: one shared copy of the latest weights for all readers of a host."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from tianji.channel.ring import own_fence
 
 
 class WeightBoard:
-    """Three places, each with a stamp before and after its vector.
+    """Shared memory with three places for a vector, each with a version stamp before and after it.
 
-    The writer fills the place after the latest and then names it; it never waits. A reader copies once and checks that
-    the stamps around the vector still carry the version it wanted; only a writer that published two more versions while
-    it copied can have spoilt it, and then it copies the newest. So no reader keeps a torn vector.
+    The writer never waits: it fills the place after the latest one and then announces it. A reader copies the vector and checks
+    that both stamps still carry the expected version. A copy can be torn only if the writer published two more versions
+    meanwhile; the reader then copies the newest. So no reader keeps a torn vector.
 
-    Order between processes is by fences: the writer's between each of its stores (stamp, vector, stamp, name), the reader's
-    between its loads (name, stamp, vector, stamp). A reader that sees the second stamp of a version has a vector of that
-    version or a later one; where it is later, the first stamp has changed by the time it looks again.
+    Fences order the stores of the writer (stamp, vector, stamp, name) and the loads of the reader (name, stamp, vector, stamp).
+    A reader that sees the second stamp of a version has a vector of that version or a later one. If it is later, the first
+    stamp has changed by the time the reader checks it again.
 
     Parameters
     ----------
     fd
-        of a memory file of `WeightBoard.size_bytes(parameters)`; it stays the caller's to close.
+        descriptor of a memory file of `WeightBoard.size_bytes(parameters)`. The caller closes it.
     writable
         False for readers.
     """
@@ -41,11 +41,11 @@ class WeightBoard:
 
     @classmethod
     def size_bytes(cls, parameters: int) -> int:
-        """Size of the file."""
+        """Size of the file in bytes."""
         return PAGE + cls.PLACES * parameters * 4
 
     def write(self, version: int, weights: NDArray[np.float32]) -> None:
-        """Publish; versions start at 0 (stored as version + 1, so that fresh memory means none)."""
+        """Publish weights. Versions start at 0; the board stores version + 1, so that fresh memory means none."""
         stamp, place = version + 1, (self._latest[0] + 1) % self.PLACES
         fence = self._fence
         self._before[place] = stamp
@@ -57,7 +57,7 @@ class WeightBoard:
         self._latest[0] = stamp * self.PLACES + place
 
     def read(self, out: NDArray[np.float32]) -> int | None:
-        """Copy the latest vector into `out` and return its version; None when nothing was published yet."""
+        """Copy the latest vector into `out` and return its version. None if nothing was published yet."""
         fence = self._fence
         while True:
             latest = self._latest[0]
@@ -75,6 +75,6 @@ class WeightBoard:
 
     @property
     def version(self) -> int | None:
-        """Latest version, without reading it."""
+        """Latest version, without a copy of the vector."""
         latest = self._latest[0]
         return latest // self.PLACES - 1 if latest else None

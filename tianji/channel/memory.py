@@ -1,9 +1,9 @@
-"""The `memory` backend: both ends in one process and nothing between them, for the lockstep world and for tests."""
+"""The `memory` backend: both ends in one process with direct calls, for the lockstep world and for tests."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ from tianji.messages import ChunkHeader, SlotRef
 
 
 class MemoryOutlet(Outlet):
-    """Producing end: hands chunks straight to the inlet of its name, where there is one."""
+    """Producing end. Hands chunks directly to the inlet of the same name, if there is one."""
 
     def __init__(self, names: dict[str, MemoryInlet], uri: str, spec: EdgeSpec, member: int, upstream: Inlet | None) -> None:
         super().__init__()
@@ -29,11 +29,11 @@ class MemoryOutlet(Outlet):
         self._refusal: str | None = None
         self._closed = False
         if upstream is not None:
-            # Before its producers come: they are not to write what is held further down.
+            # Before its producers join, because they must not write to slots that are held further down.
             self._meet()
 
     def _meet(self) -> None:
-        """Begin a session with whoever is bound to the name now."""
+        """Start a session with the inlet that is bound to the name now."""
         inlet = self._names.get(self.uri)
         if self._closed or inlet is self._inlet:
             return
@@ -44,8 +44,8 @@ class MemoryOutlet(Outlet):
                 self._inlet = None
                 return
             held = inlet.held_of(self.member)
-            if isinstance(self._upstream, MemoryInlet):
-                self._upstream.hold(held - self._out)
+            if self._upstream is not None:
+                self._upstream.reserve(list(held - self._out), relayed=False)
                 self._out |= held
             kept = held.union(chunk.slot for chunk in self._waiting)
             self._back.extend(sorted(self._out - kept, key=lambda slot: (slot.arena, slot.slot)))
@@ -59,7 +59,7 @@ class MemoryOutlet(Outlet):
         return self._slots[ref.slot]
 
     def body(self, ref: SlotRef) -> memoryview:
-        """Where the far end reads."""
+        """Memory of a chunk, for the far end."""
         return self.slot(ref) if self._upstream is None else self._upstream.body(ref)
 
     def pending(self) -> bool:
@@ -110,10 +110,10 @@ class MemoryInlet(Inlet):
         self._members: dict[int, MemoryOutlet] = {}
         self._queue: deque[ChunkHeader] = deque()
         self._held: dict[SlotRef, tuple[int, memoryview | None]] = {}
-        """Who sent it, and its memory; None of what is reserved."""
+        """Sender and memory of each held slot; the memory of a reserved slot is None."""
 
     def join(self, outlet: MemoryOutlet) -> str | None:
-        """Called by the far end: begin a session, or say why not."""
+        """Start a session, or return the reason against it. Called by the far end."""
         ours, theirs = self._spec, outlet.spec
         if (ours.layout.id, ours.slots, ours.producers) != (theirs.layout.id, theirs.slots, theirs.producers):
             self.counters["refused"] += 1
@@ -127,16 +127,12 @@ class MemoryInlet(Inlet):
             del self._members[outlet.member]
 
     def held_of(self, member: int) -> set[SlotRef]:
-        """Slots of a member that are being read."""
+        """Slots of a member that are held here."""
         return {slot for slot, (sender, _) in self._held.items() if sender == member}
 
     def reserve(self, slots: Sequence[SlotRef], *, relayed: bool) -> None:
         for slot in slots:
-            self._held[slot] = (-1 if relayed else slot.arena, None)
-
-    def hold(self, slots: Collection[SlotRef]) -> None:
-        """Called by the relay behind this inlet: these are held further down."""
-        self.reserve([slot for slot in slots if slot not in self._held], relayed=False)
+            self._held.setdefault(slot, (-1 if relayed else slot.arena, None))
 
     def arrive(self, outlet: MemoryOutlet, chunks: Sequence[ChunkHeader]) -> None:
         """Called by the far end."""
@@ -165,7 +161,7 @@ class MemoryInlet(Inlet):
         memory = self._held[ref][1] if ref in self._held else None
         if memory is None:
             raise ChannelError(f"slot {ref.slot} of arena {ref.arena} is not held here")
-        return memory.toreadonly()
+        return memory if memory.readonly else memory.toreadonly()
 
     def release(self, slots: Sequence[SlotRef]) -> None:
         for slot in slots:
@@ -195,7 +191,7 @@ class MemoryWeightsOutlet(WeightsOutlet):
         self.version: int | None = None
         self.weights: NDArray[np.float32] | None = None
         self.met: set[MemoryWeightsInlet] = set()
-        """Readers that have found it."""
+        """Readers that have connected."""
 
     def readers(self) -> int:
         return len(self.met)
@@ -213,7 +209,7 @@ class MemoryWeightsOutlet(WeightsOutlet):
 
 
 class MemoryWeightsInlet(WeightsInlet):
-    """Reading end: looks at the outlet of its name, where there is one."""
+    """Reading end. Reads from the outlet of the same name, if there is one."""
 
     def __init__(self, names: dict[str, MemoryWeightsOutlet], uri: str, parameters: int) -> None:
         super().__init__()

@@ -1,13 +1,11 @@
-"""From a URI to a backend.
+"""Selects the backend of a channel by its URI.
 
-| address | bodies | headers |
-|---|---|---|
-| `shm://PATH` | shared memory of one host | rings beside them; the handshake over ZeroMQ |
-| `ipc://PATH`, `tcp://HOST:PORT`, `inproc://NAME` | ZeroMQ messages | ZeroMQ messages |
-| `memory://NAME` | one process | a queue |
+- `shm://PATH`: bodies and headers in shared memory of one host, the handshake over ZeroMQ.
+- `ipc://PATH`, `tcp://HOST:PORT`, `inproc://NAME`: bodies and headers in ZeroMQ messages.
+- `memory://NAME`: a queue within one process.
 
-A `Network` opens the ends of edges for one process; who is joined to whom is the topology's business. Ends may be opened
-in any order: an outlet waits for its inlet.
+`Channels` opens the ends of edges for one process; `tianji.topology` says which ends are connected. Ends may be opened in any
+order: an outlet waits for its inlet.
 """
 
 from __future__ import annotations
@@ -29,15 +27,15 @@ E = TypeVar("E", bound=Endpoint)
 SCHEMES = ("shm", "tcp", "ipc", "inproc", "memory")
 
 
-class Network:
-    """Opens ends by URI and closes them all together; `memory` and `inproc` names meet within one network.
+class Channels:
+    """Opens ends by URI and closes them together. `memory` and `inproc` names are valid within one object.
 
     Parameters
     ----------
     keys
-        of the run: every tcp edge is then encrypted, and open to owners of the same keys alone.
+        keys of the run. Every tcp edge is then encrypted, and only owners of the same keys can connect.
     plaintext
-        allows tcp addresses that other hosts can reach without keys; each is logged.
+        allows tcp addresses that other hosts can reach, without keys. Each is logged.
     """
 
     def __init__(self, keys: Keys | None = None, *, plaintext: bool = False) -> None:
@@ -48,12 +46,12 @@ class Network:
         self._weights: dict[str, MemoryWeightsOutlet] = {}
 
     def inlet(self, uri: str, spec: EdgeSpec) -> Inlet:
-        """The consuming end of a chunk edge. Port 0 takes a free one, which stands in the end's `uri`.
+        """Open the consuming end of a chunk edge. Port 0 takes a free port, which the end's `uri` shows.
 
         Raises
         ------
         ChannelError
-            for an address that is not understood, cannot be bound, or needs keys that there are not.
+            for an address that is not understood, cannot be bound, or needs keys that are missing.
         """
         match _scheme(uri):
             case "memory":
@@ -64,11 +62,11 @@ class Network:
                 return self._keep(StreamInlet(self.context, uri, spec, self.security))
 
     def outlet(self, uri: str, spec: EdgeSpec, producer: int) -> Outlet:
-        """The end of producer number `producer`, with slots of its own to write."""
+        """Open the end of producer number `producer`, with its own slots."""
         return self._outlet(uri, spec, producer, None)
 
     def relay(self, uri: str, spec: EdgeSpec, upstream: Inlet) -> Outlet:
-        """A producing end that passes on chunks of `upstream`, where they lie."""
+        """Open a producing end that passes on chunks of `upstream` without a copy."""
         return self._outlet(uri, spec, -1, upstream)
 
     def _outlet(self, uri: str, spec: EdgeSpec, member: int, upstream: Inlet | None) -> Outlet:
@@ -81,7 +79,7 @@ class Network:
                 return self._keep(StreamOutlet(self.context, uri, spec, member, self.security, upstream))
 
     def weights_outlet(self, uri: str, parameters: int) -> WeightsOutlet:
-        """The publishing end of a weights edge, for vectors of this many parameters."""
+        """Open the publishing end of a weights edge, for vectors of this length."""
         match _scheme(uri):
             case "memory":
                 return self._keep(MemoryWeightsOutlet(self._weights, uri, parameters))
@@ -91,7 +89,7 @@ class Network:
                 return self._keep(StreamWeightsOutlet(self.context, uri, parameters, self.security))
 
     def weights_inlet(self, uri: str, parameters: int) -> WeightsInlet:
-        """A reading end of a weights edge."""
+        """Open a reading end of a weights edge."""
         match _scheme(uri):
             case "memory":
                 return self._keep(MemoryWeightsInlet(self._weights, uri, parameters))
@@ -101,13 +99,13 @@ class Network:
                 return self._keep(StreamWeightsInlet(self.context, uri, parameters, self.security))
 
     def close(self) -> None:
-        """Close what was opened, last first."""
+        """Close all ends, the last one first."""
         while self._open:
             self._open.pop().close()
         self.security.close()
         self.context.term()
 
-    def __enter__(self) -> Network:
+    def __enter__(self) -> Channels:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:

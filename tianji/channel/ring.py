@@ -1,18 +1,18 @@
-"""A queue of small frames in shared memory, from one process to another, and the bell that wakes its reader.
+"""Queue of small frames in shared memory from one process to another, and the bell that wakes its reader.
 
 Why it is safe without locks, on x86-64 and on arm64
 ----------------------------------------------------
-Each word of the ring's head has one writer; it is an aligned 8-byte store or load of CPython's `memoryview`, which neither
-machine tears. What needs care is order, because arm64 may reorder plain loads and stores that another process sees:
+Each word of the ring's head has one writer. CPython's `memoryview` stores and loads it as aligned 8 bytes, which neither
+machine tears. Order needs fences, because arm64 may reorder plain loads and stores that another process sees:
 
-- writer: *fill the frame (and the slot that it speaks of)*, fence, *advance `written`*;
-- reader: *load `written`*, fence, *read the frame (and the slot)*; when done, fence, *advance `read`* (or put the credit);
-- sleeping: the reader stores `asleep`, fence, loads `written` once more; the writer stores `written`, fence, loads
-  `asleep`. Of two such sequences at least one sees the other's store (Dekker), so nobody sleeps over a frame.
+- The writer fills the frame and its slot. Fence. Then it advances `written`.
+- The reader loads `written`. Fence. Then it reads the frame and its slot. Fence. Then it advances `read` or returns credit.
+- Before it sleeps, the reader stores `asleep`. Fence. Then it loads `written` again. The writer stores `written`. Fence. Then
+  it loads `asleep`. At least one of the two sees the other's store (Dekker), so the reader never sleeps over a frame.
 
-A fence (`own_fence`) gives up a lock and takes it back. Giving up is a store-release, taking is a load-acquire of the
-same word, and an acquire that follows a release in program order is ordered after it on arm64 (RCsc); so all that stands
-before the fence is ordered before all that stands after it. On x86-64 both are locked instructions, each a full fence.
+A fence (`own_fence`) releases a lock and takes it again. The release is a store-release, and taking is a load-acquire of the
+same word. On arm64 (RCsc) an acquire is ordered after a release that precedes it in program order. So all accesses before the
+fence are ordered before all accesses after it. On x86-64 both are locked instructions, each a full fence.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from collections.abc import Callable
 
 
 def own_fence() -> Callable[[], None]:
-    """A fence for one thread: it orders all loads and stores before a call before all that follow it.
+    """Make a memory fence for one thread. It orders all loads and stores before a call before all those after it.
 
-    Whoever uses it has a lock of its own, so that two threads of a process may fence at the same time. An end of an edge is
-    used by one thread at a time, and has one.
+    Each fence has its own lock, so that two threads of a process may fence at the same time. An end of an edge is used by one
+    thread at a time and has one fence.
     """
     lock = threading.Lock()
     lock.acquire()
@@ -41,18 +41,18 @@ def own_fence() -> Callable[[], None]:
 
 
 WRITTEN, READ, ASLEEP = 0, 8, 16
-"""Words of the head, on cache lines of their own."""
+"""Indexes of the head's words. Each word has its own cache line."""
 HEAD_BYTES = 192
 WRAP = 0xFFFFFFFF
-"""Stands where a length would, when the next frame begins at the start again."""
+"""Marker in place of a length: the next frame begins at the start of the ring."""
 
 
 class RingBroken(Exception):
-    """The other side wrote what no ring contains."""
+    """Error: the other side wrote something that is not a valid ring."""
 
 
 def ring_bytes(capacity: int) -> int:
-    """Memory of a ring with room for this many bytes of frames; a multiple of 64."""
+    """Size in bytes of a ring with room for `capacity` bytes of frames, a multiple of 64."""
     return HEAD_BYTES + -(-capacity // 64) * 64
 
 
@@ -66,14 +66,14 @@ class _Ring:
 
 
 class RingWriter(_Ring):
-    """The writing side."""
+    """Writing side of a ring."""
 
     def __init__(self, memory: memoryview) -> None:
         super().__init__(memory)
         self._written = 0
 
     def put(self, frame: bytes) -> bool:
-        """Append a frame; False when there is no room now."""
+        """Append a frame. False if there is no room now."""
         length, size, written = len(frame), self._size, self._written
         need = (length + 11) & ~7
         position = written % size
@@ -86,7 +86,7 @@ class RingWriter(_Ring):
         self._lengths[position >> 2] = length
         self._frames[position + 4 : position + 4 + length] = frame
         self._written = written = written + skipped + need
-        # Two fences: the frame before the word, and the word before whether the reader sleeps.
+        # Two fences: one between the frame and the word, one between the word and the check for a sleeping reader.
         fence = self._fence
         fence()
         self._words[WRITTEN] = written
@@ -99,7 +99,7 @@ class RingWriter(_Ring):
 
 
 class RingReader(_Ring):
-    """The reading side."""
+    """Reading side of a ring."""
 
     def __init__(self, memory: memoryview) -> None:
         super().__init__(memory)
@@ -107,12 +107,12 @@ class RingReader(_Ring):
         self._known = 0
 
     def get(self) -> bytes | None:
-        """The oldest frame, or None.
+        """Take the oldest frame, or None.
 
         Raises
         ------
         RingBroken
-            when the ring is inconsistent: whoever writes it is no ring writer.
+            if the ring is inconsistent.
         """
         read, size = self._read, self._size
         if read == self._known and not self._look():
@@ -129,13 +129,13 @@ class RingReader(_Ring):
             raise RingBroken(f"a frame of {length} bytes, which was not written")
         frame = bytes(self._frames[position + 4 : end])
         if read == self._known:
-            # Room is given back when all that was known is read: a fence for many frames.
+            # Room is returned when all known frames are read: one fence for many frames.
             self._fence()
             self._words[READ] = read
         return frame
 
     def _look(self) -> bool:
-        """Learn how far the ring is written; False when there is nothing new."""
+        """Load how far the ring is written. False if there is nothing new."""
         known = self._words[WRITTEN]
         if known == self._read:
             return False
@@ -146,46 +146,46 @@ class RingReader(_Ring):
         return True
 
     def empty(self) -> bool:
-        """Whether there is nothing to get."""
+        """Whether the ring has no frame."""
         return self._read == self._known and self._words[WRITTEN] == self._read
 
     def sleep(self) -> None:
-        """Ask to be woken. The caller fences and looks once more before it sleeps."""
+        """Ask to be woken. The caller must fence and check the ring again before it sleeps."""
         self._words[ASLEEP] = 1
 
     def wake(self) -> None:
-        """No need to ring any more."""
+        """Withdraw the request of `sleep`."""
         self._words[ASLEEP] = 0
 
 
 class Bell:
-    """A pipe whose reading end becomes readable when somebody rings.
+    """Pipe whose reading end becomes readable when a process rings.
 
-    A pipe and not an eventfd, because a process of the same user can open its ends by their numbers in /proc.
+    It is not an eventfd, because other processes of the same user can open a pipe's ends by their numbers in /proc.
     """
 
     def __init__(self) -> None:
         self.reading_fd, self.writing_fd = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
 
     def ring(self) -> None:
-        """Wake whoever waits."""
+        """Wake the waiting process."""
         ring(self.writing_fd)
 
     def clear(self) -> None:
-        """Hear all rings so far."""
+        """Clear all rings so far."""
         with contextlib.suppress(BlockingIOError):
             os.read(self.reading_fd, 65536)
 
     def ring_everybody(self) -> None:
-        """Wake all that watch by edge, however many, and leave the bell readable: who comes late is woken at once.
+        """Wake all edge-triggered watchers, and leave the bell readable, so that late watchers are woken at once.
 
-        The pipe is emptied first, since a write wakes the watchers of a pipe only where it was empty.
+        The pipe is emptied first, because a write wakes edge-triggered watchers only if the pipe was empty.
         """
         self.clear()
         self.ring()
 
     def close(self) -> None:
-        """Close both ends; twice is allowed."""
+        """Close both ends. Closing twice is allowed."""
         for fd in (self.reading_fd, self.writing_fd):
             if fd >= 0:
                 os.close(fd)
@@ -193,6 +193,6 @@ class Bell:
 
 
 def ring(writing_fd: int) -> None:
-    """Ring a bell by its writing end. One that is full of rings, or whose owner is gone, needs none."""
+    """Ring a bell by its writing end. Does nothing if the bell is full of rings or its owner has ended."""
     with contextlib.suppress(BlockingIOError, BrokenPipeError):
         os.write(writing_fd, b"\1")

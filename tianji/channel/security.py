@@ -1,7 +1,7 @@
-"""CURVE between hosts: who has the run's keys belongs to the run, nobody else gets a word.
+"""Encryption and authentication between hosts with CURVE: only processes with the run's keys can connect.
 
-One key pair serves a run: its launcher hands it to every role, the inlets' sockets own its secret, and whoever connects must
-prove that they own it too. Traffic is encrypted and authenticated by CurveCP's construction, as libzmq implements it.
+A run has one key pair, which its launcher hands to every role. The sockets of inlets own its secret key, and a peer that
+connects must prove that it owns it too. libzmq encrypts and authenticates traffic by CurveCP's construction.
 """
 
 from __future__ import annotations
@@ -12,30 +12,31 @@ import os
 import stat
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import zmq
-import zmq.auth
-from zmq.auth.thread import ThreadAuthenticator
 from zmq.utils import z85
 
 from tianji.channel.base import ChannelError, log
 
+if TYPE_CHECKING:
+    from zmq.auth.thread import ThreadAuthenticator
+
 DOMAIN = "tianji"
 CURVE_BYTES = 33
-"""That encryption adds to a frame: command name, nonce, authenticator, flags (RFC 26/CurveZMQ, MESSAGE)."""
+"""Bytes that encryption adds to a frame: command name, nonce, authenticator, flags (RFC 26/CurveZMQ, MESSAGE)."""
 
 
 @dataclass(frozen=True)
 class Keys:
-    """A run's key pair, Z85 text of 40 characters each."""
+    """Key pair of a run. Each key is Z85 text of 40 characters."""
 
     public: bytes
     secret: bytes = field(repr=False)
 
     @classmethod
     def generate(cls) -> Keys:
-        """A new pair."""
+        """Make a new pair."""
         return cls(*zmq.curve_keypair())
 
     def write(self, path: Path) -> None:
@@ -44,7 +45,7 @@ class Keys:
         Raises
         ------
         ChannelError
-            when there is such a file already: a key is never overwritten.
+            if the file exists: a key is never overwritten.
         """
         text = b"# tianji run key: copy it to every host of the run, and show it to nobody\n"
         text += b"public = " + self.public + b"\nsecret = " + self.secret + b"\n"
@@ -65,7 +66,7 @@ class Keys:
         Raises
         ------
         ChannelError
-            when it is missing, holds no pair that belongs together, or can be read by others than its owner.
+            if it is missing, holds no matching pair, or can be read by other users than its owner.
         """
         try:
             with path.open("rb") as file:
@@ -87,7 +88,7 @@ class Keys:
 
 
 def is_loopback(uri: str) -> bool:
-    """Whether what this address carries stays on its host: anything but tcp, or tcp to or from a loopback address."""
+    """Whether traffic at this address stays on its host: any scheme but tcp, or tcp at a loopback address."""
     if not uri.startswith("tcp://"):
         return True
     host = uri.removeprefix("tcp://").rpartition(":")[0].strip("[]")
@@ -96,18 +97,18 @@ def is_loopback(uri: str) -> bool:
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
-        return False  # A name, or `*`: it may be reached from anywhere.
+        return False  # A name, or `*`, may be reachable from anywhere.
 
 
 class Security:
-    """What sockets of one process are told about keys.
+    """Applies a run's keys to the sockets of one process.
 
     Parameters
     ----------
     keys
-        of the run; all tcp edges then use them, also on loopback.
+        keys of the run. All tcp edges then use them, also on loopback.
     plaintext
-        allows addresses off this host without keys: everybody on the way can read and change what is sent.
+        allows addresses outside this host without keys. Anyone on the network can then read and change the traffic.
     """
 
     def __init__(self, context: zmq.Context[Any], keys: Keys | None, *, plaintext: bool) -> None:
@@ -120,7 +121,7 @@ class Security:
         Raises
         ------
         ChannelError
-            for an address off this host where there are no keys and plaintext was not chosen.
+            for an address outside this host if there are no keys and plaintext was not chosen.
         """
         if not uri.startswith("tcp://"):
             return False
@@ -133,15 +134,18 @@ class Security:
         return False
 
     def frame_bytes(self, uri: str, largest_bytes: int) -> int:
-        """What a frame of this size is on the wire of this address: libzmq applies its limit to that."""
+        """Size of a frame on the wire at this address, to which libzmq applies its limit."""
         encrypted = self._keys is not None and uri.startswith("tcp://")
         return largest_bytes + (CURVE_BYTES if encrypted else 0)
 
     def bind_side(self, socket: zmq.Socket[bytes], uri: str) -> None:
-        """Prepare a socket that others connect to."""
+        """Prepare a socket to which peers connect."""
         if self.admit(uri):
             assert self._keys is not None
             if self._authenticator is None:
+                # Imported late, because it imports asyncio, which nothing else here needs.
+                from zmq.auth.thread import ThreadAuthenticator
+
                 self._authenticator = ThreadAuthenticator(self._context)
                 self._authenticator.configure_curve_callback(DOMAIN, _Members(self._keys.public))
                 self._authenticator.start()
@@ -151,21 +155,21 @@ class Security:
             socket.curve_publickey = self._keys.public
 
     def connect_side(self, socket: zmq.Socket[bytes], uri: str) -> None:
-        """Prepare a socket that connects to others."""
+        """Prepare a socket that connects to a peer."""
         if self.admit(uri):
             assert self._keys is not None
             socket.curve_serverkey = socket.curve_publickey = self._keys.public
             socket.curve_secretkey = self._keys.secret
 
     def close(self) -> None:
-        """End the thread that answers who may connect."""
+        """Stop the thread that authenticates peers."""
         if self._authenticator is not None:
             self._authenticator.stop()
             self._authenticator = None
 
 
 class _Members:
-    """Who may connect: owners of the run's key."""
+    """Authentication rule: owners of the run's key may connect."""
 
     def __init__(self, public: bytes) -> None:
         self._public = public

@@ -1,11 +1,11 @@
-"""What the chunk edges over ZeroMQ have in common: who may send, which slots are whose, and what happens when a peer ends.
+"""Sessions of chunk edges over ZeroMQ: admission of peers, ownership of slots, and recovery when a peer ends.
 
-A session begins when an inlet welcomes an outlet's `Join`, and ends when either side leaves, dies or joins anew. The
-welcome names the slots of that member which are still being read; all its others are its to write. So a session needs
-no memory of the one before: what was lost with it is free again, and nothing that is being read is ever written.
+A session begins when an inlet welcomes an outlet's `Join`. It ends when either side leaves, dies or joins again. The welcome
+names the member's slots that are still being read, and the member may write all its others. So a session does not depend on
+earlier ones. Slots that were lost are free again, and a slot that is being read is never written.
 
-A process in the middle of a chain may end too. Its successor welcomes nobody before it has been welcomed itself: only
-then does it know which of its producers' slots are still being read further down.
+A process in the middle of a chain may end too. Its successor accepts no outlet before its own inlet has welcomed it. Only then
+does it know which of its producers' slots are still being read further down.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import zmq
 from tianji.channel.arena import Arena
 from tianji.channel.base import ChannelError, EdgeSpec, Inlet, Outlet, log, on_its_way
 from tianji.channel.security import Security
-from tianji.channel.zmq import HEADERS_BYTES, Bound, Connected, messages, readable
+from tianji.channel.zmq import HEADERS_BYTES, BoundEnd, Connected, messages, readable
 from tianji.messages import (
     PROTOCOL,
     ChunkHeader,
@@ -39,14 +39,14 @@ from tianji.messages import (
 
 
 class SessionOutlet(Connected, Outlet):
-    """Producing end.
+    """Producing end of a chunk edge over ZeroMQ.
 
     Parameters
     ----------
     member
         number of this producer, or -1 - k for relay number k.
     upstream
-        of a relay: the inlet whose chunks it passes on.
+        for a relay: the inlet whose chunks it passes on.
     """
 
     def __init__(
@@ -55,11 +55,11 @@ class SessionOutlet(Connected, Outlet):
         if (member < 0) is (upstream is None) or member >= spec.producers:
             raise ChannelError(f"outlet {member} of an edge for {spec.producers} producers")
         self._spec, self._member, self._upstream = spec, member, upstream
-        # A producer's slots are all away until the inlet says otherwise; a relay has none of its own.
+        # A producer has no free slots until the inlet says otherwise. A relay has no slots of its own.
         self._out = {SlotRef(member, n) for n in range(spec.slots)} if upstream is None else set()
         self._back: list[SlotRef] = []
         self._queue: list[ChunkHeader] = []
-        """Kept back, or waiting for a session: never more than there are slots."""
+        """Chunks that are held back or wait for a session, at most one per slot."""
         # The longest message is a list of all slots.
         super().__init__(context, uri, security, HEADERS_BYTES + 24 * spec.slots * spec.producers)
         if isinstance(upstream, SessionInlet):
@@ -76,21 +76,21 @@ class SessionOutlet(Connected, Outlet):
         return back
 
     def _depart(self, chunks: Sequence[ChunkHeader]) -> None:
-        """Note that slots go away."""
+        """Record that slots are handed over."""
         slots = [chunk.slot for chunk in chunks]
         if not self._out.isdisjoint(slots):
             raise on_its_way(next(slot for slot in slots if slot in self._out))
         self._out.update(slots)
 
     def _credited(self, slots: Sequence[SlotRef]) -> None:
-        """Take slots back."""
+        """Take back slots as credit."""
         out = self._out
         left = len(out) - len(slots)
         out.difference_update(slots)
         if len(out) == left:
             self._back += slots
         else:
-            # Credit for what was not sent, or twice: whoever says so lost count. A new session counts from the start.
+            # Credit for a slot that was not sent, or twice: the inlet's count is wrong. A new session counts from the start.
             self.counters["malformed"] += 1
             self._ask()
 
@@ -101,11 +101,11 @@ class SessionOutlet(Connected, Outlet):
                 if not self._open:
                     return
                 if isinstance(self._upstream, SessionInlet):
-                    # What a relay before us passed on, and will be credited to us.
+                    # Passed on by an earlier relay; its credit comes to us.
                     inherited = [slot for slot in message.held if slot not in self._out]
                     self._out.update(inherited)
                     self._upstream.open_up(inherited)
-                # What waits to be sent can still be sent; all else that is not being read is free again.
+                # Chunks that wait to be sent stay valid. All other slots that are not being read are free again.
                 kept = set(message.held).union(chunk.slot for chunk in self._queue)
                 free = sorted(self._out - kept, key=lambda slot: (slot.arena, slot.slot))
                 self._out &= kept
@@ -126,35 +126,35 @@ class SessionOutlet(Connected, Outlet):
         self._line.say(encode(join))
 
     def _offer(self) -> Shared | None:
-        """What a new session shares."""
+        """Memory and bell that a new session shares."""
         return None
 
     def _opened(self, welcome: Welcome) -> bool:
-        """Begin a session; False when that is not possible after all."""
+        """Begin a session. False if that fails."""
         return True
 
     def _lose(self) -> None:
-        # Slots whose chunks were sent come back with the next session.
+        # Slots of sent chunks come back with the next session.
         if self._open:
             self.counters["sessions_lost"] += 1
         super()._lose()
 
 
 class Peer:
-    """A member's session, as the inlet sees it."""
+    """Session of a member, at the inlet."""
 
     def __init__(self, route: bytes, join: Join) -> None:
         self.route = route
         self.member, self.incarnation = join.member, join.incarnation
         self.alive = True
         self.arenas: dict[int, Arena] = {}
-        """Where the chunks that it sends lie, by the number of the arena."""
+        """Arenas of the chunks that it sends, by number."""
         self.back: list[SlotRef] = []
-        """Credits that were kept back."""
+        """Credits that are held back."""
 
 
 class Predecessor(Peer):
-    """Stands for whoever sent what this process never saw: the inlet in whose place it is took it in."""
+    """Placeholder for senders of chunks that an earlier inlet received, before this process took its place."""
 
     def __init__(self, member: int) -> None:
         self.route, self.member, self.incarnation = b"", member, 0
@@ -162,8 +162,8 @@ class Predecessor(Peer):
         self.arenas, self.back = {}, []
 
 
-class SessionInlet(Bound, Inlet):
-    """Consuming end."""
+class SessionInlet(BoundEnd, Inlet):
+    """Consuming end of a chunk edge over ZeroMQ."""
 
     def __init__(
         self,
@@ -177,25 +177,25 @@ class SessionInlet(Bound, Inlet):
         super().__init__(context, uri, security, largest_bytes, queue)
         self._spec = spec
         last = spec.layout.fields[-1]
-        # What a header must agree with: layout, bytes before the ragged field, bytes of its rows, most rows, slots.
+        # A header must match: layout, bytes before the ragged field, bytes of its rows, most rows, slots.
         self._shape = (spec.layout.id, spec.layout.offsets[last.name], last.row_bytes, last.shape[0], spec.slots)
         self._chunks: list[ChunkHeader] = []
         self._held: dict[SlotRef, tuple[Peer, Arena | None]] = {}
-        """Who sent it, and where it lies; of what only a relay's reader still reads, nowhere here."""
+        """Sender and arena of each held slot. The arena is None if only a relay's reader still reads it."""
         self._members: dict[int, Peer] = {}
         self._routes: dict[bytes, Peer] = {}
         self._departed: list[Peer] = []
-        """Retired, and something that they sent is still held."""
+        """Retired peers of which slots are still held."""
         self._waiting: dict[bytes, Join] | None = None
-        """Who asked to send before the relay behind this inlet was welcomed."""
+        """Outlets that asked to join before the relay behind this inlet was welcomed."""
 
     def hold_off(self) -> None:
-        """There is a relay behind this inlet: welcome nobody before it has been welcomed."""
+        """Accept no outlet until the relay behind this inlet has been welcomed."""
         if self._waiting is None and not self._members:
             self._waiting = {}
 
     def open_up(self, read_elsewhere: Sequence[SlotRef]) -> None:
-        """The relay has been welcomed; these slots, which nobody sent to this process, are still being read behind it."""
+        """Accept outlets, since the relay was welcomed. The given slots of an earlier process are still being read."""
         for slot in read_elsewhere:
             self._held.setdefault(slot, (Predecessor(slot.arena), None))
         waiting, self._waiting = self._waiting, None
@@ -204,8 +204,8 @@ class SessionInlet(Bound, Inlet):
 
     def reserve(self, slots: Sequence[SlotRef], *, relayed: bool) -> None:
         for slot in slots:
-            # As if a predecessor had taken them in: whoever joins is told that they are not its to write.
-            self._held[slot] = (Predecessor(-1 if relayed else slot.arena), None)
+            # They are held for a predecessor, so that outlets that join are told not to write them.
+            self._held.setdefault(slot, (Predecessor(-1 if relayed else slot.arena), None))
 
     def pending(self) -> bool:
         return bool(self._chunks) or super().pending()
@@ -220,7 +220,7 @@ class SessionInlet(Bound, Inlet):
         return self.arena(ref).views[ref.slot]
 
     def arena(self, ref: SlotRef) -> Arena:
-        """Where a chunk that is held here lies."""
+        """Arena of a chunk that is held here."""
         entry = self._held.get(ref)
         if entry is None or entry[1] is None:
             raise _not_held(ref)
@@ -239,7 +239,7 @@ class SessionInlet(Bound, Inlet):
             self._credit(peer, now=False)
             return
         for slot, (sender, _) in zip(slots, entries, strict=True):
-            # Of a sender that is gone: whoever took its place may write the slot.
+            # The sender has ended, and its successor may write the slot.
             heir = sender if sender.alive else self._members.get(sender.member)
             if heir is not None:
                 heir.back.append(slot)
@@ -252,7 +252,7 @@ class SessionInlet(Bound, Inlet):
 
     @abstractmethod
     def _credit(self, peer: Peer, *, now: bool) -> None:
-        """Send a peer its credits, unless it is better to wait for more."""
+        """Send credits to a peer, unless it is better to wait for more."""
 
     def flush(self) -> None:
         for peer in self._members.values():
@@ -260,7 +260,7 @@ class SessionInlet(Bound, Inlet):
                 self._credit(peer, now=True)
 
     def _take_in(self, peer: Peer, chunks: Sequence[ChunkHeader]) -> None:
-        """Check chunks that a peer sent, and hold what is in order."""
+        """Check chunks that a peer sent, and hold the valid ones."""
         held, arenas = self._held, peer.arenas
         wanted, fixed, row, rows, slots = self._shape
         number, entry, keep = -1, None, self._chunks.append
@@ -285,7 +285,7 @@ class SessionInlet(Bound, Inlet):
                 keep(chunk)
 
     def _converse(self) -> None:
-        """Take in what came by the socket."""
+        """Read all messages of the socket."""
         for route, header, *payload in messages(self._socket):
             try:
                 message = decode_edge(header.bytes)
@@ -299,7 +299,7 @@ class SessionInlet(Bound, Inlet):
             if isinstance(message, Leave) and self._waiting is not None:
                 self._waiting.pop(route.bytes, None)
             if peer is None:
-                # Of a session that is over, or of somebody who never joined.
+                # From an old session, or from a peer that never joined.
                 self.counters["late"] += 1
             elif isinstance(message, Leave):
                 self._retire(peer)
@@ -307,7 +307,7 @@ class SessionInlet(Bound, Inlet):
                 self._carried(peer, message, payload)
 
     def _carried(self, peer: Peer, message: OnEdge, payload: Sequence[zmq.Frame]) -> None:
-        """A message of a session."""
+        """Handle a message of a session."""
         self.counters["malformed"] += 1
 
     def _joined(self, route: bytes, join: Join) -> None:
@@ -332,7 +332,7 @@ class SessionInlet(Bound, Inlet):
         self._socket.send_multipart([route, encode(Welcome(join.incarnation, held, shared))], zmq.NOBLOCK)
 
     def _unacceptable(self, join: Join) -> str | None:
-        """Why there can be no session."""
+        """Reason against a session; None if it is possible."""
         spec = self._spec
         if join.protocol != PROTOCOL:
             return f"it speaks protocol {join.protocol}, the inlet {PROTOCOL}"
@@ -346,10 +346,10 @@ class SessionInlet(Bound, Inlet):
 
     @abstractmethod
     def _admit(self, route: bytes, join: Join) -> tuple[Peer, Shared | None]:
-        """Make the session."""
+        """Open the session."""
 
     def _retire(self, peer: Peer) -> None:
-        """A session is over. What it sent stays readable until it is released."""
+        """End a session. Its chunks stay readable until they are released."""
         peer.alive = False
         self._routes.pop(peer.route, None)
         if self._members.get(peer.member) is peer:
@@ -360,7 +360,7 @@ class SessionInlet(Bound, Inlet):
             self._forget(peer)
 
     def _forget(self, peer: Peer) -> None:
-        """Nothing that a retired peer sent is held any more: free what is left of it."""
+        """Free a retired peer, of which no slot is held any more."""
         if peer in self._departed:
             self._departed.remove(peer)
 

@@ -1,8 +1,8 @@
-"""The `shm` backend: chunks of one host. Bodies lie in the producer's arena, headers and credits in rings beside it.
+"""The `shm` backend for chunks on one host. Bodies lie in the producer's arena, headers and credits in shared rings.
 
-ZeroMQ carries the handshake, and its connection tells an outlet when the inlet ends; an inlet watches the processes of
-its peers. Neither side makes a system call for a chunk while the other one is awake (docs/performance.md: headers over
-ZeroMQ reached half of what memory can do at 64 KiB, because on busy cores its threads wait for a turn).
+ZeroMQ carries the handshake, and its connection tells an outlet when the inlet ends. An inlet watches the processes of its
+peers. Neither side makes a system call for a chunk while the other one is awake. Headers over ZeroMQ reached only half of the
+memory's speed at 64 KiB, because its threads wait for busy cores (docs/performance.md).
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ from tianji.messages import (
 )
 
 HEADER_BYTES = 128
-"""Room in a ring for one chunk's header: none is longer."""
+"""Room in a ring for one chunk's header, which is never longer."""
 SPARE_BYTES = 1 << 16
-"""And for all else that travels by rings."""
+"""Room in a ring for all other messages."""
 
 
 def _rings(spec: EdgeSpec, member: int) -> int:
-    """Bytes of each of a session's two rings: room for the headers of all slots, so that it is never full."""
+    """Size in bytes of each of a session's two rings, with room for the headers of all slots."""
     slots = spec.slots * (1 if member >= 0 else spec.producers)
     return ring_bytes(slots * HEADER_BYTES + SPARE_BYTES)
 
 
 def _limit(spec: EdgeSpec) -> int:
-    """Headers, or credits, that are not kept back for more, while the other side is awake: few, so that it has work."""
+    """Number of headers or credits from which they are sent at once while the other side is awake, so that it has work."""
     return max(1, min(COALESCE_CHUNKS // 2, spec.slots // 4))
 
 
@@ -104,14 +104,14 @@ class SharedOutlet(SessionOutlet):
         if self._arena is not None:
             self._put(Batch(chunks))
             return
-        # A relay tells the inlet where chunks of arenas that it does not know lie.
+        # A relay introduces arenas that the inlet does not know yet.
         assert isinstance(self._upstream, SessionInlet)
         start = 0
         for end, chunk in enumerate(chunks):
             number, arena = chunk.slot.arena, self._upstream.arena(chunk.slot)
             if self._introduced.get(number) is not arena:
                 if start < end:
-                    # What lies in the arena of before goes first.
+                    # Chunks in the earlier arena go first.
                     self._put(Batch(chunks[start:end]))
                 self._put(Introduce(number, os.getpid(), arena.fd))
                 self._introduced[number] = arena
@@ -163,7 +163,7 @@ class SharedOutlet(SessionOutlet):
         memory = map_file(self._rings_fd, 2 * size, writable=True)
         self._headers, self._credits_ring = RingWriter(memory[:size]), RingReader(memory[size:])
         if self._arena is not None:
-            # Before anything else: the inlet finds it when it has welcomed us.
+            # First of all, so that the inlet finds it after its welcome.
             self._put(Introduce(self._member, os.getpid(), self._arena.fd))
         return Shared(os.getpid(), self._rings_fd, self._bell.writing_fd)
 
@@ -178,7 +178,7 @@ class SharedOutlet(SessionOutlet):
         try:
             self._inlet_bell = open_of(pid, welcome.shared.bell_fd, os.O_WRONLY | os.O_NONBLOCK)
         except ChannelError as error:
-            # An inlet that ended just now may have a successor; one that runs and cannot be reached will not change.
+            # An inlet that has just ended may have a successor. One that runs and cannot be reached is a lasting error.
             if os.path.exists(f"/proc/{pid}"):
                 self._refusal = str(error)
             return False
@@ -198,7 +198,7 @@ class SharedOutlet(SessionOutlet):
             self.flush()
             super().close()
             self._bell.close()
-            # Mappings go with whatever still looks at them.
+            # Mappings live as long as views of them.
             self._arena = None
             self._introduced.clear()
             self._drop_rings()
@@ -222,7 +222,7 @@ class SharedPeer(Peer):
         """Whether its ring can be read."""
         pid, own = join.shared.pid, join.shared.pid == os.getpid()
         try:
-            # First of all the process: what is opened below is known to be of the one that is watched.
+            # The process first, so that everything opened below is known to belong to the watched process.
             self.process_fd = -1 if own else self._keep(os.pidfd_open(pid))
             size = _rings(spec, join.member)
             rings_fd = open_file_of(pid, join.shared.memory_fd, 2 * size, writable=True)
@@ -244,13 +244,13 @@ class SharedPeer(Peer):
         return fd
 
     def introduce(self, message: Introduce, spec: EdgeSpec) -> None:
-        """Map the arena that its chunks will lie in."""
+        """Map the arena of its chunks."""
         size = Arena.size_bytes(spec.slots, spec.slot_bytes)
         fd = self._keep(open_file_of(message.pid, message.memory_fd, size, writable=False))
         self.arenas[message.arena] = Arena(fd, spec.slots, spec.slot_bytes, writable=False)
 
     def close(self) -> None:
-        """Free its descriptors; mappings go with whatever still looks at them."""
+        """Close its descriptors. Mappings live as long as views of them."""
         self.arenas.clear()
         vars(self).pop("headers", None)
         vars(self).pop("credits_ring", None)
@@ -264,7 +264,7 @@ class SharedInlet(SessionInlet):
     def __init__(self, context: zmq.Context[Any], uri: str, spec: EdgeSpec, security: Security) -> None:
         self._bell, self._fence = Bell(), own_fence()
         self._peers: dict[int, SharedPeer] = {}
-        """By their members' numbers."""
+        """Peers by member number."""
         self._processes: dict[int, SharedPeer] = {}
         self._limit = _limit(spec)
         try:
@@ -299,7 +299,7 @@ class SharedInlet(SessionInlet):
         return super().receive()
 
     def _drain(self, peer: SharedPeer) -> None:
-        """Take in what a peer has put into its ring."""
+        """Read all messages in a peer's ring."""
         try:
             while (frame := peer.headers.get()) is not None:
                 try:
@@ -316,7 +316,7 @@ class SharedInlet(SessionInlet):
                     log.error("%s: outlet %d: %s", self.uri, peer.member, str(error))
                     self.counters["malformed"] += 1
         except RingBroken as error:
-            # Nothing after this can be told apart: the session is over. Its process may open another.
+            # The ring cannot be read any further, so the session ends. Its process may open another.
             log.error("%s: headers of outlet %d are unreadable: %s", self.uri, peer.member, str(error))
             self.counters["malformed"] += 1
             peer.intact = False
@@ -332,7 +332,7 @@ class SharedInlet(SessionInlet):
             return
         for start in range(0, len(back), COALESCE_CHUNKS):
             if not credits_ring.put(encode(Credit(back[start : start + COALESCE_CHUNKS]))):
-                # Only a peer that does not read its credits, or spoils them, gets here.
+                # Only for a peer that does not read its credits or corrupts them.
                 self.counters["malformed"] += 1
                 self._retire(peer)
                 return
@@ -342,7 +342,7 @@ class SharedInlet(SessionInlet):
 
     def _admit(self, route: bytes, join: Join) -> tuple[Peer, Shared]:
         peer = SharedPeer(route, join, self._spec)
-        # A producer has introduced its arena before it asked: it is opened while its process surely waits.
+        # A producer introduced its arena before it asked to join. It is opened while the process still waits.
         self._drain(peer)
         if not peer.intact or (join.member >= 0 and not peer.arenas):
             peer.close()
@@ -360,7 +360,7 @@ class SharedInlet(SessionInlet):
             if self._peers.get(peer.member) is peer:
                 del self._peers[peer.member]
             if peer.intact:
-                # What it had put into its ring before it left.
+                # Messages that it put into its ring before it left.
                 self._drain(peer)
             if self._processes.pop(peer.process_fd, None) is not None:
                 self._watch.unregister(peer.process_fd)

@@ -1,8 +1,8 @@
 """The `tcp`, `ipc` and `inproc` backends: bodies travel in the messages.
 
-A body larger than a segment goes ahead in segments, each a message of its own, and its header follows; so no message is
-large, memory for one is bounded before it is allocated, and the receiving side copies each piece, as it comes, to its
-place in a slot. A slot that is received into lies in a memory file like any other: a relay can pass it on.
+A body larger than a segment is sent in segments, one message each, and its header follows. So messages are small, and their
+memory is bounded before it is allocated. The receiver copies each segment into the slot on arrival. Slots of received bodies
+lie in memory files like all others, so that a relay can pass them on.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from tianji.channel.zmq import HEADERS_BYTES
 from tianji.messages import Batch, ChunkHeader, Credit, Join, OnEdge, Segment, Shared, SlotRef, encode
 
 SEGMENT_BYTES = 1 << 20
-"""Of a body, in one message. Messages of 1 MiB are received into memory that the allocator has at hand; larger ones get
-fresh pages each time, at a third of the speed (docs/performance.md)."""
+"""Largest piece of a body in one message. The allocator reuses memory for messages of 1 MiB. Larger ones get new pages each
+time, at a third of the speed (docs/performance.md)."""
 JOINED_BYTES = 1 << 16
-"""Bodies up to this, together, are copied into one frame; pyzmq would copy frames of this size anyway."""
+"""Largest total of bodies that are copied into one frame. pyzmq would copy frames of this size anyway."""
 
 
 class StreamOutlet(SessionOutlet):
@@ -87,11 +87,11 @@ class StreamOutlet(SessionOutlet):
     def _send_small(self, chunks: list[ChunkHeader]) -> None:
         """Send several chunks as one message."""
         bodies = [self._body(chunk) for chunk in chunks]
-        # Copied once more: telling pyzmq's thread that a frame was sent costs more than a copy of this size.
+        # One more copy, because notifying pyzmq's thread of a sent frame costs more than a copy of this size.
         self._post(Batch(chunks), bodies[0] if len(bodies) == 1 else b"".join(bodies), copy=True)
 
     def _send_large(self, chunk: ChunkHeader) -> None:
-        """Send a chunk without copying it: libzmq reads its slot until the credit is there."""
+        """Send a chunk without copying it. libzmq reads its slot until the credit comes back."""
         body = self._body(chunk)
         cut = max(0, len(body) - 1) // SEGMENT_BYTES * SEGMENT_BYTES
         for offset in range(0, cut, SEGMENT_BYTES):
@@ -100,7 +100,7 @@ class StreamOutlet(SessionOutlet):
 
     def _post(self, message: OnEdge, payload: memoryview | bytes, *, copy: bool = False) -> None:
         self.payload_bytes += len(payload)
-        # Where nobody is there any more, what is lost with the session is lost in any case.
+        # If the peer has ended, its session is lost in any case.
         self._line.say(encode(message), payload, copy=copy)
 
     def close(self) -> None:
@@ -116,9 +116,9 @@ class StreamPeer(Peer):
     def __init__(self, route: bytes, join: Join) -> None:
         super().__init__(route, join)
         self.progress: dict[SlotRef, int] = {}
-        """Bytes of a body that have come in segments, by slot."""
+        """Bytes received of a body in segments, by slot."""
         self.credited_ns = 0
-        """When it was last sent credits."""
+        """Time of the last credits sent to it."""
 
 
 class StreamInlet(SessionInlet):
@@ -127,9 +127,9 @@ class StreamInlet(SessionInlet):
     def __init__(self, context: zmq.Context[Any], uri: str, spec: EdgeSpec, security: Security) -> None:
         self._clock = time.monotonic_ns
         self._landing: dict[int, Arena] = {}
-        """Where bodies are received into, by the number of the arena that they come from."""
+        """Arenas into which bodies are received, by the number of the arena that they come from."""
         segments = -(-spec.slot_bytes // SEGMENT_BYTES)
-        # Credit bounds what an honest peer sends; the queue's bound is for the others.
+        # Credit bounds the messages of an honest peer; the queue's limit bounds those of others.
         queue = spec.slots * (segments + 1) * spec.producers + 16
         super().__init__(context, uri, spec, security, max(HEADERS_BYTES, min(SEGMENT_BYTES, spec.slot_bytes)), queue)
 
@@ -148,7 +148,7 @@ class StreamInlet(SessionInlet):
                 before = peer.progress.get(chunk.slot, 0)
                 rest = chunk.size_bytes - before
                 if rest < 0 or start + rest > len(piece):
-                    # Where the next body begins cannot be known.
+                    # The start of the next body is unknown.
                     self.counters["malformed"] += 1
                     return
                 if self._land(peer, chunk.slot, before, piece[start : start + rest]):
@@ -157,7 +157,7 @@ class StreamInlet(SessionInlet):
                 start += rest
 
     def _land(self, peer: StreamPeer, slot: SlotRef, offset: int, piece: memoryview) -> bool:
-        """Copy a piece of a body to its place; False when it has none."""
+        """Copy a piece of a body to its place. False if it has none."""
         spec = self._spec
         if not (slot.arena == peer.member or (peer.member < 0 and slot.arena < spec.producers)) or slot.slot >= spec.slots:
             self.counters["malformed"] += 1

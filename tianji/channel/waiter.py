@@ -10,7 +10,7 @@ from tianji.channel.base import Endpoint
 
 
 class Waiter:
-    """Blocks until one of its ends has something to take in. Never looks twice without sleeping in between."""
+    """Blocks until something has arrived at one of its ends. It always sleeps between two checks."""
 
     def __init__(self, ends: Sequence[Endpoint]) -> None:
         self._ends = self._heeded = tuple(ends)
@@ -22,7 +22,7 @@ class Waiter:
                 self._of[descriptor] = end
 
     def heed(self, ends: Sequence[Endpoint] | None) -> None:
-        """From now on wait for these alone, or (None) for all. What the others have to say waits, too."""
+        """Wait for these ends only from now on, or for all if None. Messages at other ends stay there."""
         heeded = self._ends if ends is None else tuple(ends)
         if heeded == self._heeded:
             return
@@ -32,18 +32,18 @@ class Waiter:
         self._heeded = heeded
 
     def wait(self, timeout_s: float | None = None) -> Sequence[Endpoint]:
-        """Wait; the ends that have something to take in, none when the time is over and nothing came."""
+        """Wait, and return the ends at which something arrived. The result is empty after a timeout."""
         ends = self._heeded
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         while True:
-            # Every end sends what it kept back, also where the first one has something already.
+            # All ends are armed, so that each sends its held messages, even if the first one has something already.
             came = [end for end in ends if end.arm()]
             left = None if deadline is None else max(0.0, deadline - time.monotonic())
             rung = [] if came else self._poll.poll(left)
             for end in ends:
                 end.disarm()
-            # What woke us may have been for the ends themselves: a late ring, or a peer's handshake. Ends that did not ring had
-            # nothing when they were armed, and nobody has touched them since.
+            # A wake-up may concern an end itself, for instance a late ring or a handshake. Ends that did not ring had nothing
+            # when they were armed.
             rang = [self._of[fd] for fd, _ in rung]
             found = came or [end for end in (*rang, *(end for end in ends if not end.descriptors)) if end.pending()]
             if found or (left is not None and not left):

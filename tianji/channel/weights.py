@@ -1,7 +1,7 @@
-"""Weights edges. On one host a board that all readers look at; between hosts each reader is sent the newest vector.
+"""Weights edges: on one host a shared board for all readers, between hosts a copy of the newest vector for each reader.
 
-A reader has credit for one vector: it asks for the next when it has the last, and is sent what is newest then, or as soon
-as there is something newer. So nothing is ever queued, a slow reader skips versions, and the publisher never waits.
+A reader has credit for one vector. After each vector it asks for the next one, and gets the newest as soon as there is one. So
+nothing is queued, a slow reader skips versions, and the publisher never waits.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tianji.channel.base import ChannelError, WeightsInlet, WeightsOutlet, log, 
 from tianji.channel.board import WeightBoard
 from tianji.channel.ring import Bell
 from tianji.channel.security import Security
-from tianji.channel.zmq import HEADERS_BYTES, Bound, Connected, messages, readable
+from tianji.channel.zmq import HEADERS_BYTES, BoundEnd, Connected, messages, readable
 from tianji.messages import (
     PROTOCOL,
     Board,
@@ -38,19 +38,19 @@ from tianji.messages import (
 )
 
 
-class _Publisher(Bound, WeightsOutlet):
-    """What publishers have in common: who reads, and who may not."""
+class _Publisher(BoundEnd, WeightsOutlet):
+    """Base of publishers: admission of readers."""
 
     def __init__(self, context: zmq.Context[Any], uri: str, parameters: int, security: Security) -> None:
         super().__init__(context, uri, security)
         self._parameters = parameters
         self._latest: int | None = None
         self._readers: set[bytes] = set()
-        # A reader that vanished is told of by the first send to it.
+        # A reader that vanished is noticed at the next send to it.
         self._socket.router_mandatory = 1
 
     def readers(self) -> int:
-        """How many there are."""
+        """Number of readers."""
         return len(self._readers)
 
     def serve(self) -> None:
@@ -99,13 +99,13 @@ class _Publisher(Bound, WeightsOutlet):
 
     @abstractmethod
     def _admitted(self, route: bytes, incarnation: int) -> None:
-        """There is a new reader."""
+        """Handle a new reader."""
 
     def _left(self, route: bytes) -> None:
-        """A reader has closed."""
+        """Handle a reader that closed."""
 
     def _ready(self, route: bytes) -> None:
-        """A reader has room for a vector."""
+        """Handle a reader that has room for a vector."""
         self.counters["malformed"] += 1
 
     def close(self) -> None:
@@ -118,7 +118,7 @@ class _Publisher(Bound, WeightsOutlet):
 
 
 class BoardOutlet(_Publisher):
-    """Publishing end of the `shm` backend: one copy onto the board, and one ring of a bell, for any number of readers."""
+    """Publishing end of the `shm` backend: one copy to the board and one ring of a bell, for any number of readers."""
 
     def __init__(self, context: zmq.Context[Any], uri: str, parameters: int, security: Security) -> None:
         super().__init__(context, uri, parameters, security)
@@ -151,12 +151,12 @@ class StreamWeightsOutlet(_Publisher):
         super().__init__(context, uri, parameters, security)
         self._vector: NDArray[np.float32] | None = None
         self._hungry: set[bytes] = set()
-        """Readers with room that have the newest."""
+        """Readers that have the newest vector and room for another."""
         self._has: dict[bytes, int] = {}
 
     def publish(self, version: int, weights: NDArray[np.float32]) -> None:
         rising(version, self._latest)
-        # A new copy each time: libzmq may still be sending the one before, which ends when nobody needs it.
+        # A new copy each time, because libzmq may still be sending the one before.
         self._vector = np.array(weights, "<f4")
         self._latest = version
         self.serve()
@@ -173,7 +173,7 @@ class StreamWeightsOutlet(_Publisher):
         else:
             assert self._vector is not None
             self._has[route] = self._latest
-            # libzmq keeps the vector until it is sent; nobody writes it again.
+            # libzmq keeps the vector until it is sent, and it is never written again.
             self._tell(route, Weights(self._latest), self._vector.data.cast("B"))
 
     def _left(self, route: bytes) -> None:
@@ -186,14 +186,14 @@ class StreamWeightsOutlet(_Publisher):
 
 
 class _Reader(Connected, WeightsInlet):
-    """What readers have in common: the connection to the publisher."""
+    """Base of readers: the connection to the publisher."""
 
     def __init__(self, context: zmq.Context[Any], uri: str, parameters: int, security: Security) -> None:
         self._parameters = parameters
         super().__init__(context, uri, security, max(HEADERS_BYTES, parameters * 4))
 
     def _hear(self) -> None:
-        """Take in what has come; raise what the publisher has against us."""
+        """Read all messages. Raises the publisher's reason if it refused this reader."""
         self._converse()
         if self._refusal is not None:
             raise ChannelError(self._refusal)
@@ -205,14 +205,14 @@ class _Reader(Connected, WeightsInlet):
 
 
 class BoardInlet(_Reader):
-    """Reading end of the `shm` backend: wakes on the common bell, and copies once from the board."""
+    """Reading end of the `shm` backend, which wakes on the common bell and copies once from the board."""
 
     def __init__(self, context: zmq.Context[Any], uri: str, parameters: int, security: Security) -> None:
         self._board: WeightBoard | None = None
         self._seen: int | None = None
         self._bell_fd = -1
         super().__init__(context, uri, parameters, security)
-        # By edge: the bell stays rung, and each reader is woken once by each ring.
+        # Edge-triggered: the bell stays readable, and each ring wakes each reader once.
         self._heard_bell = select.epoll()
         self._watch.register(self._heard_bell.fileno(), select.EPOLLIN)
 
@@ -241,7 +241,7 @@ class BoardInlet(_Reader):
             self._look_at(message.shared)
 
     def _look_at(self, shared: Shared) -> None:
-        """Map the board and listen to its bell."""
+        """Map the board and watch its bell."""
         try:
             fd = open_file_of(shared.pid, shared.memory_fd, WeightBoard.size_bytes(self._parameters), writable=False)
             try:
@@ -250,7 +250,7 @@ class BoardInlet(_Reader):
                 os.close(fd)
             self._bell_fd = open_of(shared.pid, shared.bell_fd, os.O_RDONLY | os.O_NONBLOCK)
         except ChannelError as error:
-            # A publisher that ended just now may have a successor; one that runs and cannot be reached will not change.
+            # A publisher that has just ended may have a successor. One that runs and cannot be reached is a lasting error.
             if os.path.exists(f"/proc/{shared.pid}"):
                 self._refusal = str(error)
             return
@@ -282,7 +282,7 @@ class StreamWeightsInlet(_Reader):
         if self._newest is None:
             return None
         (version, frame), self._newest = self._newest, None
-        # Room for the next before this one is even read: it is on its way meanwhile.
+        # Asks for the next vector before this one is read, so that it is sent meanwhile.
         self._line.say(encode(Ready()))
         out[...] = np.frombuffer(frame.buffer, "<f4")
         return version
@@ -299,7 +299,7 @@ class StreamWeightsInlet(_Reader):
         if not isinstance(message, Weights) or len(payload) != 1 or len(payload[0].buffer) != self._parameters * 4:
             self.counters["malformed"] += 1
         else:
-            # Also one whose publisher has ended since, and that nobody will read.
+            # Counts also a vector whose publisher has ended and that will not be read.
             self.payload_bytes += self._parameters * 4
             if self._open:
                 self._newest = message.version, payload[0]

@@ -1,36 +1,38 @@
-"""ZeroMQ sockets as the edges use them: bounded, authenticated where they must be, and aware of their peers.
+"""ZeroMQ sockets of edges: bounded, authenticated if needed, and aware of their peers.
 
-An edge is DEALER (whoever comes) to ROUTER (whoever is there). A `Line` is the DEALER: libzmq connects it again by itself
-after a failure, and its monitor says when, so that the edge can open a new session.
+The end that connects is a DEALER, and the end that binds is a ROUTER. A `Line` is the DEALER. libzmq reconnects it after a
+failure, and its monitor says when, so that the edge can open a new session.
 """
 
 from __future__ import annotations
 
 import select
+import sys
 from abc import abstractmethod
 from collections.abc import Iterator
 from typing import Any
 
 import zmq
-from zmq.utils.monitor import recv_monitor_message
 
 from tianji.channel.base import ChannelError, Endpoint
 from tianji.channel.security import Security
 from tianji.messages import Leave, OnEdge, ProtocolError, Refused, decode_edge, encode
 
 LINGER_MS = 1000
-"""How long a closing socket tries to deliver what was sent."""
+"""Milliseconds for which a closing socket tries to deliver sent messages."""
 LOCAL_LINGER_MS = 200
-"""The same on one host: what is not with the other side by then will most likely never be, for that has gone."""
+"""The same on one host. A message that is not delivered by then has most likely lost its receiver."""
 HEADERS_BYTES = 1 << 16
-"""A message without a body is never larger; what is, is refused by libzmq before it is allocated."""
+"""Largest message without a body. libzmq refuses larger ones before memory is allocated."""
 RECONNECT_MS = 20
 RECONNECT_MAX_MS = 500
+HANDSHAKE_MS = 10_000
+"""Milliseconds after which a peer that connects and sends nothing is cut off."""
 HEARTBEAT_MS = 5000
-"""Between hosts a vanished peer sends no farewell: two silent intervals end its connection."""
+"""Milliseconds between heartbeats to other hosts. Two missing ones end the connection of a vanished peer."""
 
 EVENTS, POLLIN = int(zmq.EVENTS), int(zmq.POLLIN)
-"""As plain numbers: with pyzmq's enumerations a look at a socket takes twice as long."""
+"""Plain numbers, because pyzmq's enumerations double the time of checking a socket."""
 
 UP, DOWN, REJECTED = "up", "down", "rejected"
 
@@ -49,26 +51,27 @@ def _linger_ms(uri: str) -> int:
 def listen(
     context: zmq.Context[Any], uri: str, security: Security, largest_bytes: int = HEADERS_BYTES, queue: int = 1000
 ) -> zmq.Socket[bytes]:
-    """A bound ROUTER.
+    """Open a bound ROUTER.
 
     Parameters
     ----------
     largest_bytes
-        of a frame; the connection of a peer that announces a larger one is ended before memory is allocated for it.
+        largest frame. A peer that announces a larger one is disconnected before memory is allocated.
     queue
-        messages of one peer that wait here at most.
+        most messages of one peer that wait here.
 
     Raises
     ------
     ChannelError
-        when the address cannot be bound.
+        if the address cannot be bound.
     """
     socket: zmq.Socket[bytes] = context.socket(zmq.ROUTER)
     try:
         socket.linger = _linger_ms(uri)
         socket.maxmsgsize = security.frame_bytes(uri, largest_bytes)
+        socket.handshake_ivl = HANDSHAKE_MS
         socket.rcvhwm = queue
-        socket.sndhwm = 0  # Answers and credits: as many as the peer has slots.
+        socket.sndhwm = 0  # Unlimited, because answers and credits are bounded by the peer's slots.
         if uri.startswith("tcp://"):
             socket.heartbeat_ivl = HEARTBEAT_MS
             socket.ipv6 = "[" in uri
@@ -84,24 +87,24 @@ def listen(
 
 
 def readable(socket: zmq.Socket[bytes]) -> bool:
-    """Whether a message has come. Reading this also rearms the descriptor of the socket."""
+    """Whether a message has arrived. The check also rearms the descriptor of the socket."""
     return bool(int(socket.getsockopt(EVENTS)) & POLLIN)
 
 
 def descriptor(socket: zmq.Socket[bytes]) -> int:
-    """What a poller watches; when it is readable, look with `readable`."""
+    """Descriptor for a poller. When it is readable, check with `readable`."""
     return int(socket.getsockopt(zmq.FD))
 
 
 def address(socket: zmq.Socket[bytes]) -> str:
-    """Where a socket is bound."""
+    """Address to which a socket is bound."""
     bound = socket.getsockopt(zmq.LAST_ENDPOINT)
     assert isinstance(bound, bytes)
     return bound.rstrip(b"\0").decode()
 
 
 def messages(socket: zmq.Socket[bytes]) -> Iterator[list[zmq.Frame]]:
-    """Messages that have come."""
+    """Messages that have arrived."""
     while True:
         try:
             yield socket.recv_multipart(zmq.NOBLOCK, copy=False)
@@ -110,7 +113,7 @@ def messages(socket: zmq.Socket[bytes]) -> Iterator[list[zmq.Frame]]:
 
 
 class Line:
-    """A DEALER and what happens to its connection."""
+    """A DEALER socket with a monitor of its connection."""
 
     def __init__(self, context: zmq.Context[Any], uri: str, security: Security, largest_bytes: int = HEADERS_BYTES) -> None:
         self.uri = uri
@@ -120,7 +123,7 @@ class Line:
         try:
             self.socket.linger = _linger_ms(uri)
             self.socket.maxmsgsize = security.frame_bytes(uri, largest_bytes)
-            # Slots bound what is in flight; the socket's own limits must not bite first.
+            # Slots bound the chunks in flight, so the socket's own limits must not apply first.
             self.socket.sndhwm = self.socket.rcvhwm = 0
             self.socket.reconnect_ivl, self.socket.reconnect_ivl_max = RECONNECT_MS, RECONNECT_MAX_MS
             if uri.startswith("tcp://"):
@@ -139,31 +142,33 @@ class Line:
 
     @property
     def descriptors(self) -> tuple[int, ...]:
-        """Of the socket and its monitor."""
+        """Descriptors of the socket and its monitor."""
         sockets = [self.socket] if self._monitor is None else [self.socket, self._monitor]
         return tuple(descriptor(socket) for socket in sockets)
 
     def readable(self) -> bool:
-        """Whether a message has come, or something has happened to the connection."""
+        """Whether a message has arrived, or the connection has changed."""
         if self._monitor is None:
             return not self._told or readable(self.socket)
         return readable(self.socket) or readable(self._monitor)
 
     def changes(self) -> Iterator[str]:
-        """What has happened to the connection: `up`, `down`, or `rejected` by the other side's security."""
+        """Changes of the connection: `up`, `down`, or `rejected` by the other side's security."""
         if self._monitor is None:
-            # Within a process there is no connection to lose.
+            # A connection within a process cannot be lost.
             if not self._told:
                 self._told = True
                 yield UP
             return
         while readable(self._monitor):
-            yield _EVENTS[zmq.Event(recv_monitor_message(self._monitor)["event"])]
+            # The first frame begins with the event's number, 16 bits (zmq_socket_monitor(3)).
+            number = int.from_bytes(self._monitor.recv_multipart()[0][:2], sys.byteorder)
+            yield _EVENTS[zmq.Event(number)]
 
     def say(self, *frames: bytes | memoryview, copy: bool = False) -> bool:
-        """Send a message; False when nobody is there, which only ends within a process can know.
+        """Send a message. False if there is no peer, which only ends within a process can know.
 
-        Frames of 64 KiB and more are sent from where they are, unless they are to be copied.
+        Frames of 64 KiB and more are sent without a copy, unless `copy` is set.
         """
         try:
             self.socket.send_multipart(frames, zmq.NOBLOCK, copy=copy)
@@ -181,12 +186,12 @@ class Line:
 
 
 def transport(uri: str) -> str:
-    """The ZeroMQ address at which the ends of an edge meet; shared memory has a socket's path for that."""
+    """ZeroMQ address at which the ends of an edge meet. For shared memory it is the path of a socket."""
     return "ipc://" + uri.removeprefix("shm://") if uri.startswith("shm://") else uri
 
 
-class Bound(Endpoint):
-    """An end that others come to: a ROUTER.
+class BoundEnd(Endpoint):
+    """An end to which others connect, with a ROUTER socket.
 
     Parameters
     ----------
@@ -217,7 +222,7 @@ class Bound(Endpoint):
         return readable(self._socket)
 
     def _unbind_at_once(self) -> None:
-        """Within a process peers that are told of the end come back at once, and would find this socket still."""
+        """Unbind before peers are notified. Peers in the same process reconnect at once and would find this socket."""
         if self.uri.startswith("inproc://"):
             self._socket.unbind(self.uri)
 
@@ -228,17 +233,17 @@ class Bound(Endpoint):
 
 
 class Connected(Endpoint):
-    """An end that goes to another: a `Line`, made anew where a connection does not come back by itself."""
+    """An end that connects to another one, with a `Line` that is made anew if its connection does not come back."""
 
     def __init__(self, context: zmq.Context[Any], uri: str, security: Security, largest_bytes: int) -> None:
         super().__init__()
         self.uri = uri
         self._context, self._security, self._largest_bytes = context, security, largest_bytes
         self._incarnation: int | None = None
-        """Of the session that was asked for; None while the connection is gone: what came by it before is late."""
+        """Number of the session that was requested. None while the connection is down; earlier messages are then late."""
         self._open = False
         self._refusal: str | None = None
-        """Why the other side will not have us, once it has said so."""
+        """Reason of the other side's refusal, if it refused."""
         self._watch = select.epoll()
         self._connect()
 
@@ -255,11 +260,14 @@ class Connected(Endpoint):
         return self._refusal is not None or self._line.readable()
 
     def _converse(self) -> None:
-        """Take in what has happened to the connection and what came by it."""
+        """Handle changes of the connection and messages."""
+        anew = False
         for change in self._line.changes():
             if change == UP:
+                anew = True
                 self._ask()
             elif change == DOWN:
+                anew = False
                 self._lose()
             else:
                 self._refusal = f"{self.uri} refused the connection: both sides need the same run keys"
@@ -272,9 +280,14 @@ class Connected(Endpoint):
                 self.counters["malformed"] += 1
                 continue
             if isinstance(message, Leave):
+                inside = self.uri.startswith("inproc://")
+                if anew and not inside:
+                    # It waited here since before the connection went down and came up again. If the new peer has left already,
+                    # its connection goes down, too.
+                    continue
                 self._lose()
-                if self.uri.startswith("inproc://"):
-                    # Within a process nothing connects again by itself.
+                if inside:
+                    # ZeroMQ does not reconnect within a process.
                     self._line.close()
                     self._connect()
                 return
@@ -285,25 +298,25 @@ class Connected(Endpoint):
 
     @abstractmethod
     def _ask(self) -> None:
-        """The connection stands: ask for a session."""
+        """Ask for a session, now that the connection is up."""
 
     @abstractmethod
     def _heard(self, message: OnEdge, payload: list[zmq.Frame]) -> None:
-        """The other side says something."""
+        """Handle a message of the other side."""
 
     def _lose(self) -> None:
-        """The session, if there is one, is over, and so is asking for it."""
+        """End the session, or the request for one."""
         self._open, self._incarnation = False, None
 
     def _left(self) -> bool:
-        """Whether the other side has gone since we last looked. Where all end at once, that is so more often than not."""
+        """Whether the other side has ended since the last check, which is likely when all processes end at once."""
         if any(change == DOWN for change in self._line.changes()):
             return True
         return any(_is_leave(header) for header, *_ in messages(self._line.socket))
 
     def close(self) -> None:
         if not self._watch.closed:
-            # Whoever is not there yet, or no longer, will not be told: the socket would try to for all of `LINGER_MS`.
+            # A peer that is not there need not be told. The socket would try for all of `LINGER_MS`.
             here = self._open and not self._left()
             if here:
                 self._line.say(encode(Leave()))
@@ -320,12 +333,14 @@ def _is_leave(header: zmq.Frame) -> bool:
 
 
 class Control(Endpoint):
-    """A process's line to its launcher: what was said before it closes is delivered."""
+    """Connection of a process to its launcher. Messages sent before it closes are delivered."""
 
-    def __init__(self, context: zmq.Context[Any], uri: str, security: Security) -> None:
+    def __init__(self, context: zmq.Context[Any], uri: str, security: Security, badge: bytes = b"") -> None:
         super().__init__()
         self.uri = uri
         self._socket = context.socket(zmq.DEALER)
+        if badge:
+            self._socket.setsockopt(zmq.ROUTING_ID, badge)
         self._socket.linger = LINGER_MS
         self._socket.sndhwm = 0
         try:
@@ -343,11 +358,11 @@ class Control(Endpoint):
         return readable(self._socket)
 
     def send(self, frame: bytes) -> None:
-        """Say something."""
+        """Send a message."""
         self._socket.send(frame)
 
     def receive(self) -> list[bytes]:
-        """What the launcher has said since the last call."""
+        """Messages of the launcher since the last call."""
         return [frames[0].bytes for frames in messages(self._socket)] if readable(self._socket) else []
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Processes of this host: children of the launcher, watched by their descriptors."""
+"""Processes on this host: children of the launcher, watched by their descriptors."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from tianji.launch.crew import Crew
 from tianji.launch.node import Node
 
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS"), "1")
-"""Roles are processes; a thread pool in each would fight the others for the cores."""
+"""One thread for each process, because thread pools of several roles would compete for the cores."""
 PARTING_S = 5.0
-"""How long a process that has reported may take to leave."""
+"""Seconds that a process may take to end after its final report."""
 
 
 class Children(Crew):
@@ -40,7 +40,7 @@ class Children(Crew):
             process.stdin.write(assignment)
             process.stdin.close()
         except BrokenPipeError:
-            # It is gone already: that is noticed as any other end.
+            # It has ended already, which is noticed like any other end.
             process.stdin = None
 
     @property
@@ -54,6 +54,9 @@ class Children(Crew):
                 os.close(self._pidfds.pop(name))
                 gone.append((name, f"status {status}", status >= 0))
         return gone
+
+    def kill(self, name: str) -> None:
+        self._processes[name].send_signal(signal.SIGKILL)
 
     def end(self, orderly: Collection[str]) -> None:
         for name, process in self._processes.items():

@@ -1,4 +1,4 @@
-"""Where the processes of a run live: what a supervisor needs to know of them."""
+"""Interface through which a supervisor controls the processes of a run."""
 
 from __future__ import annotations
 
@@ -7,20 +7,24 @@ from collections.abc import Collection
 
 
 class Crew(ABC):
-    """Processes by the names of their roles. A name may be started again when its process has ended."""
+    """Processes of a run by name. A name may be started again when its process has ended."""
 
     @property
     @abstractmethod
     def descriptors(self) -> list[int]:
-        """What becomes readable when a process ends."""
+        """Descriptors that become readable when a process ends."""
 
     @abstractmethod
     def ended(self) -> list[tuple[str, str, bool]]:
-        """Processes that ended since the last call: name, how (`status -9`), and whether by themselves.
+        """Processes that ended since the last call: name, exit status in words, and whether they ended by themselves.
 
-        What a process said before it left by itself may still be on its way.
+        The last messages of a process that ended by itself may still be in flight.
         """
 
     @abstractmethod
+    def kill(self, name: str) -> None:
+        """Kill a process."""
+
+    @abstractmethod
     def end(self, orderly: Collection[str]) -> None:
-        """Leave no process: those named end by themselves, the others are killed."""
+        """End all processes: those named end by themselves, the others are killed."""

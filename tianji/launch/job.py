@@ -1,46 +1,54 @@
-"""A run from its launch to its end, over the death of its learners: each launch goes on from what was stored last."""
+"""A complete run, restarted from its last checkpoints if a learner dies."""
 
 from __future__ import annotations
 
 import importlib
 import tempfile
 import time
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
 from tianji.config import TrainConfig
-from tianji.envs import EnvDescription
+from tianji.environments.description import EnvDescription
 from tianji.launch.node import Cluster
-from tianji.launch.supervisor import CoreLost, Heard, Listener, Policy, Restarted, RoleFailed, backoff_s
+from tianji.launch.supervisor import CoreLost, Heard, Listener, Recovery, Restarted, RoleFailed, backoff_s
 from tianji.messages import Started
 from tianji.run_folder import read_values, state_path
 from tianji.topology import RoleSpec
 from tianji.worlds.assembly import Past, Store
 
 Launch = Callable[["Job", Listener, Store | None, float | None], None]
-"""Starts processes and serves them: the job, its listener, where state lies, and the seconds after which it ends."""
+"""Function that starts and serves processes, from a job, its listener, the state's folder and a time limit in seconds."""
 
 
 Respawn = Callable[[str, int, int, dict[str, str]], None]
-"""See `tianji.launch.supervisor.Policy`."""
+"""See `tianji.launch.supervisor.Recovery`."""
 
 
-def policy_of(config: TrainConfig, roles: Iterable[RoleSpec], store: Store | None, respawn: Respawn) -> Policy:
-    """What a supervisor may do for a run: actors and buffers are started again, learners store their state."""
-    kinds = {role.name: role.kind for role in roles}
-    return Policy(
+def recovery_of(config: TrainConfig, at: Mapping[str, Sequence[RoleSpec]], store: Store | None, respawn: Respawn) -> Recovery:
+    """Recovery settings of a run: actors and buffers are restarted, and learners store their state.
+
+    Parameters
+    ----------
+    at
+        the roles of each process, by its name.
+    """
+    kinds = {name: roles[0].kind for name, roles in at.items()}
+    return Recovery(
         respawn=respawn,
         replaceable=frozenset(name for name, kind in kinds.items() if kind in ("actor", "buffer")),
         restarts=config.restarts,
         savers=frozenset(name for name, kind in kinds.items() if kind == "learner" and store is not None),
         save_every_s=config.checkpoint_seconds,
+        silence_s=config.silence_seconds,
+        replace_silent=config.replace_silent,
     )
 
 
 def neighbours(roles: Iterable[RoleSpec], where: Mapping[str, Hashable]) -> dict[str, dict[str, int]]:
-    """By role, how many of each kind are on its node, itself too."""
+    """Number of roles of each kind on each role's node, itself included."""
     roles = list(roles)
     on: dict[Hashable, dict[str, int]] = {}
     for role in roles:
@@ -51,15 +59,15 @@ def neighbours(roles: Iterable[RoleSpec], where: Mapping[str, Hashable]) -> dict
 
 @dataclass
 class Job:
-    """What is to be run, and where its learners keep their state (None: in a folder of its own, which goes with it)."""
+    """A run to be launched, and the folder of its learners' state (None: a temporary one)."""
 
     config: TrainConfig
     describe: EnvDescription
     state: Path | None = None
     resume: bool = False
-    """Whether it goes on from what lies in `state`."""
+    """Whether it continues from the state in `state`."""
     cluster: Cluster | None = None
-    """Nodes to spread over; None: this host, or as many of Ray's as its placement takes."""
+    """Nodes over which it is spread; None: this host, or as many of Ray's as its placement takes."""
 
     def run(self, listener: Listener) -> None:
         """Run to the end.
@@ -67,13 +75,12 @@ class Job:
         Raises
         ------
         RoleFailed
-            with the first cause, when a learner died more often than it may be started again, or before it had stored
-            anything; and when another role failed once too often.
+            with the first cause, if a role died more often than it may be restarted, or a learner before its first checkpoint.
         KeyboardInterrupt
-            passed on after the roles have been asked to stop and have told what they did.
+            passed on after the roles have stopped and reported.
         """
         config = self.config
-        # Ray is an import of seconds, and need not be installed.
+        # Importing Ray takes seconds, and it need not be installed.
         launch: Launch = importlib.import_module(f"tianji.launch.{config.launcher}").launch
         begun: list[float] = []
 
@@ -108,12 +115,12 @@ class Job:
                     store = Store(str(folder.absolute()), resume=True)
 
     def past(self, spec: RoleSpec, store: Store | None) -> Past:
-        """What a role did before it was stored: of actors, their share of their group's steps."""
+        """History of a role before the checkpoint: for actors, their share of their group's steps."""
         if store is None or not store.resume or spec.kind != "actor":
             return Past()
         return Past(steps=steps_of(store, spec.group) // self.config.actors)
 
 
 def steps_of(store: Store, group: int) -> int:
-    """Environment steps of a group when its learner's state was stored."""
+    """Environment steps of a group at its learner's last checkpoint."""
     return int(read_values(state_path(Path(store.folder), group))["learner"]["steps"])

@@ -1,7 +1,7 @@
-"""A run on this machine: one process for each role, on one node or spread over several that are emulated here.
+"""Runs on this machine: local processes, on one node or on several emulated ones.
 
-Within a node edges are in shared memory, and their ends meet at sockets in a private directory; between nodes they are
-ZeroMQ over tcp, at ports that the kernel chose.
+Edges within a node use shared memory, and their ends meet at sockets in a private folder. Edges between nodes use ZeroMQ over
+tcp, at ports that the kernel chooses.
 """
 
 from __future__ import annotations
@@ -15,61 +15,65 @@ import msgspec
 from tianji.channel.security import Keys
 from tianji.launch.children import Children
 from tianji.launch.control import control_socket, private_folder, tcp_control_socket
-from tianji.launch.job import Job, neighbours, policy_of
-from tianji.launch.supervisor import Listener, Supervisor
-from tianji.topology import RoleSpec, Topology, addresses, build, lay_out, place
+from tianji.launch.job import Job, neighbours, recovery_of
+from tianji.launch.supervisor import Listener, Supervisor, new_badges
+from tianji.topology import Topology, addresses, build, lay_out, parameters, place, seats
 from tianji.worlds.assembly import Past, Store
 from tianji.worlds.real import Assignment, LocalAssignment
 
 
 def launch(job: Job, listener: Listener, store: Store | None, stop_seconds: float | None) -> None:
-    """Start a job's processes, and serve them to their end.
+    """Start a job's processes and serve them to their end.
 
     Raises
     ------
     RoleFailed
-        when a role fails; the others have been ended by then.
+        if a role fails. The others have ended by then.
     KeyboardInterrupt
-        passed on after the roles have been asked to stop and have told what they did.
+        passed on after the roles have stopped and reported.
     """
     config, cluster = job.config, job.cluster
     with ExitStack() as stack:
-        keys, hosts = None, dict[int, str]()
+        keys, hosts, size = None, dict[int, str](), parameters(config, job.describe)
         where = dict.fromkeys((spec.name for spec in lay_out(config)), 0)
         if cluster is None:
-            control, base_uri = stack.enter_context(control_socket())
+            control, base_uri = stack.enter_context(control_socket(size))
             control_uri = f"{base_uri}/control"
             topology = build(config, f"{config.channel}://{base_uri.removeprefix('ipc://')}")
         else:
             keys = Keys.generate() if config.encrypt and len(cluster.nodes) > 1 else None
-            control, control_uri = stack.enter_context(tcp_control_socket(cluster.home, keys))
+            control, control_uri = stack.enter_context(tcp_control_socket(cluster.home, keys, size))
             roles = lay_out(config)
             where = place(roles, len(cluster.nodes))
             folders = {node: stack.enter_context(private_folder()) for node in set(where.values())}
             hosts = {node: cluster.nodes[node].address for node in folders}
-            topology = Topology(roles, addresses(roles, where, folders, hosts, config.channel))
+            topology = Topology(roles, addresses(config, roles, where, folders, hosts))
         told = None if keys is None else (keys.public.decode(), keys.secret.decode())
         children = Children()
 
-        def spawn(spec: RoleSpec, past: Past, known: Topology) -> None:
-            host = hosts.get(where[spec.name])
-            assignment = Assignment(spec, config, job.describe, known, control_uri, past, store, told, host, beside[spec.name])
+        def spawn(name: str, past: Past, known: Topology) -> None:
+            host = hosts.get(where[name])
+            assignment = Assignment(
+                at[name], config, job.describe, known, control_uri, past, store, told, host, badges[name], beside[name]
+            )
             children.spawn(
-                spec.name,
-                ["tianji.worlds.real", f"tj-{spec.name}"],
+                name,
+                ["tianji.worlds.real", f"tj-{name}"],
                 msgspec.json.encode(LocalAssignment(assignment, os.getpid(), tuple(map(str, sys.path)))),
-                node=None if cluster is None else cluster.nodes[where[spec.name]],
+                node=None if cluster is None else cluster.nodes[where[name]],
             )
 
         def respawn(name: str, life: int, steps: int, bound: dict[str, str]) -> None:
-            # Others look for it where its predecessor was bound, and it for them where they are.
-            spawn(by_name[name], Past(life, steps), Topology(topology.roles, {**topology.addresses, **bound}))
+            # It must bind where its predecessor was bound, because other roles connect there.
+            spawn(name, Past(life, steps), Topology(topology.roles, {**topology.addresses, **bound}))
 
         # Emulated nodes share this host's cores.
-        by_name, beside = {spec.name: spec for spec in topology.roles}, neighbours(topology.roles, dict.fromkeys(where, 0))
-        policy = policy_of(config, topology.roles, store, respawn)
-        supervisor = Supervisor(control, children, frozenset(by_name), listener, policy)
+        at = {specs[0].name: specs for specs in seats(config, topology.roles)}
+        beside = neighbours(topology.roles, dict.fromkeys(where, 0))
+        badges = new_badges(at)
+        recovery = recovery_of(config, at, store, respawn)
+        supervisor = Supervisor(control, children, frozenset(at), listener, recovery, badges)
         stack.callback(supervisor.end)
-        for spec in topology.roles:
-            spawn(spec, job.past(spec, store), topology)
+        for name, specs in at.items():
+            spawn(name, job.past(specs[0], store), topology)
         supervisor.supervise(stop_seconds)

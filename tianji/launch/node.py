@@ -1,4 +1,4 @@
-"""A node: a place with an address on which processes are started; and several of them, that one run is spread over."""
+"""Nodes on which processes are started, and clusters of nodes over which a run is spread."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Node(Struct, frozen=True):
-    """A host: this one, or one that is emulated on it. Plain data, so that a process can be told of it."""
+    """A host: this one, or one that is emulated on it. It is plain data that can be sent to processes."""
 
     address: str
     namespace: str | None = None
-    """Path of its network namespace; None: that of whoever asks."""
+    """Path of its network namespace; None: that of the calling process."""
     control_groups: tuple[str, ...] = ()
-    """Folders of the control groups that its processes belong to."""
+    """Folders of its processes' control groups."""
     cores: float | None = None
-    """That its processes have together; None: as many as there are."""
+    """Cores that its processes share; None: all of the host."""
 
     def enter(self) -> None:
-        """Move to this node: the calling thread's sockets are the node's from now on, and its process counts as one of it.
+        """Move the calling thread's network and its process's budget of cores to this node.
 
         Raises
         ------
         OSError
-            when its network cannot be entered, or a control group is not there.
+            if its network cannot be entered, or a control group is missing.
         """
         for group in self.control_groups:
-            # 0 is whoever writes.
+            # 0 is the process that writes.
             (Path(group) / "cgroup.procs").write_text("0")
         if self.namespace is None:
             return
@@ -50,18 +50,18 @@ class Node(Struct, frozen=True):
             os.close(descriptor)
 
     def popen(self, command: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
-        """Start a program on this node; options are those of `subprocess.Popen`."""
+        """Start a program on this node, with the options of `subprocess.Popen`."""
         return subprocess.Popen(command, preexec_fn=self.enter, **options)
 
 
 class Cluster(Struct, frozen=True):
-    """Nodes that one run is spread over, and where they find whoever starts processes on them."""
+    """Nodes over which a run is spread, and the address of their launcher."""
 
     nodes: tuple[Node, ...]
     home: str = LOOPBACK
-    """Address of the launcher, as the nodes see it: outside all of them, so that what it costs is not theirs."""
+    """Address of the launcher, as the nodes see it. The launcher runs outside every node's budget."""
     ray_address: str | None = None
-    """Of a Ray cluster of just these nodes; None where there is none."""
+    """Address of a Ray cluster of exactly these nodes; None if there is none."""
 
 
 def here() -> Node:

@@ -1,8 +1,8 @@
-"""A run on a Ray cluster that is there: Ray says where role processes live, and everything else is as on one host.
+"""Runs on a running Ray cluster. Ray places the role processes; everything else is as on one host.
 
-A placement group reserves a bundle of CPUs for each process of a run with one group, or for each group of several. Edges
-whose ends share a node are in shared memory there; all others are ZeroMQ over tcp, with keys made for this run alone. Ray
-carries assignments only. Every node needs this package; what learners store goes to a folder that their nodes see.
+A placement group reserves a bundle of CPUs for each process of a run with one group, or for each of several groups. Edges
+within a node use shared memory. All others use ZeroMQ over tcp, with keys made for this run. Ray carries assignments only.
+Every node needs this package, and learners save their state to a folder that their nodes share.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ from tianji.config import TrainConfig
 from tianji.launch.children import ONE_THREAD, PARTING_S
 from tianji.launch.control import tcp_control_socket
 from tianji.launch.crew import Crew
-from tianji.launch.job import Job, neighbours, policy_of
-from tianji.launch.supervisor import Listener, Supervisor
-from tianji.topology import RoleSpec, Topology, addresses, lay_out, place
+from tianji.launch.job import Job, neighbours, recovery_of
+from tianji.launch.supervisor import Listener, Supervisor, new_badges
+from tianji.topology import RoleSpec, Topology, addresses, lay_out, parameters, place, seats
 from tianji.worlds.assembly import Past, Store
 from tianji.worlds.real import Assignment, perform
 
 PLACING_LIMIT_S = 60.0
-"""How long the cluster may take to reserve what a run needs."""
+"""Seconds that the cluster may take to reserve resources."""
 KNOCK_S = 5.0
 
 
 class RoleProcess:
-    """The Ray actor that is one process of a run: of a role, or of whatever else an entry point makes of it."""
+    """Ray actor that is one process of a run and runs an entry point."""
 
     def workspace(self) -> str:
-        """A private folder on this node, for the sockets of its edges."""
+        """Make a private folder on this node, for the sockets of its edges."""
         return tempfile.mkdtemp(prefix="tianji-", dir="/tmp")
 
     def leave(self, folder: str) -> None:
@@ -57,10 +57,10 @@ class RoleProcess:
         shutil.rmtree(folder, ignore_errors=True)
 
     def play(self, entry: str, assignment: bytes, import_path: tuple[str, ...]) -> bool:
-        """Do what an assignment says, to its end; False when that failed (the launcher has been told why).
+        """Run an assignment to its end. False if that failed; the launcher knows why.
 
-        `entry` is `module:function`, which is given the assignment. Where the launcher finds modules, and with them a user's
-        own environment, is looked at last: on another host it may be nowhere.
+        `entry` is `module:function`, which takes the assignment. The launcher's import path, which finds a user's own
+        environment, is searched last, because its folders may not exist on another host.
         """
         sys.path.extend(path for path in import_path if path not in sys.path)
         module, _, function = entry.partition(":")
@@ -69,44 +69,46 @@ class RoleProcess:
 
 
 def play_role(assignment: bytes) -> bool:
-    """The entry point of TianJi's roles."""
+    """Entry point of TianJi's roles."""
     told = msgspec.json.decode(assignment, type=Assignment)
-    name_process(f"tj-{told.spec.name}")
+    name_process(f"tj-{told.name}")
     return perform(told)
 
 
 @dataclass(frozen=True)
 class Placement:
-    """Which bundle each process is in, by its name, and what it takes of it."""
+    """Bundle and CPUs of each process, by name."""
 
     bundles: list[dict[str, float]]
     of: dict[str, int]
     cpus: dict[str, int]
-    """Of those that compute; others need none of their own."""
+    """CPUs of the processes that compute. Others need none."""
     gpus: dict[str, int] = field(default_factory=dict)
     strategy: str = "PACK"
 
     @classmethod
     def of_run(cls, config: TrainConfig, roles: Sequence[RoleSpec], nodes: int | None = None) -> Placement:
-        """A bundle for each of so many nodes. Where their number is left open, one for each group or, if there is but one, for
-        each process that computes.
+        """Make a bundle for each of `nodes` nodes. By default, make one for each group or, with one group, for each computing
+        process.
 
-        Buffer and Root compute next to nothing: they share the learner's bundle and need no CPU of their own.
+        Buffer and Root compute almost nothing. They share the learner's bundle and need no CPU.
         """
         gpu = {"GPU": 1.0} if config.device == "cuda" else {}
-        cpus = {role.name: 1 for role in roles if role.kind in ("actor", "learner")}
-        gpus = {role.name: 1 for role in roles if role.kind == "learner"} if gpu else {}
+        first = [there[0] for there in seats(config, roles)]
+        cpus = {role.name: 1 for role in first if role.kind in ("actor", "learner")}
+        gpus = {role.name: 1 for role in first if role.kind == "learner"} if gpu else {}
         if nodes is not None:
             of = place(roles, nodes)
             totals = [(kind, Counter(of[name] for name in of_kind)) for kind, of_kind in (("CPU", cpus), ("GPU", gpus))]
             bundles = [{kind: float(total[n]) for kind, total in totals if total[n]} for n in range(nodes)]
         elif config.groups > 1:
-            bundles = [{"CPU": 1.0 + config.actors, **gpu} for _ in range(config.groups)]
+            bundles = [{"CPU": len(cpus) / config.groups, **gpu} for _ in range(config.groups)]
             of = {role.name: role.group for role in roles}
         else:
-            bundles = [{"CPU": 1.0, **gpu}, *({"CPU": 1.0} for _ in range(config.actors))]
-            of = {role.name: 1 + role.index if role.kind == "actor" else 0 for role in roles}
-        return cls(bundles, of, cpus, gpus, config.placement)
+            actors = [role.name for role in first if role.kind == "actor"]
+            bundles = [{"CPU": 1.0, **gpu}, *({"CPU": 1.0} for _ in actors)]
+            of = dict.fromkeys((role.name for role in roles), 0) | {name: n for n, name in enumerate(actors, 1)}
+        return cls(bundles, of, cpus, gpus, config.ray_placement)
 
 
 class RayCrew(Crew):
@@ -115,7 +117,7 @@ class RayCrew(Crew):
     Parameters
     ----------
     entry
-        what each of them plays: `module:function`, which takes the bytes of an assignment and says whether it went well.
+        function that each of them runs, as `module:function`. It takes the bytes of an assignment and returns success.
     """
 
     def __init__(self, group: Any, placement: Placement, entry: str = f"{__name__}:play_role") -> None:
@@ -127,13 +129,13 @@ class RayCrew(Crew):
         self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
 
     def create(self, name: str) -> Any:
-        """A process of this name, where it was placed."""
+        """Make a process of this name in its place."""
         placement = self._placement
         options = {
             "num_cpus": placement.cpus.get(name, 0),
             "num_gpus": placement.gpus.get(name, 0),
             "max_restarts": 0,
-            # A folder can be removed while a role is played.
+            # A folder can be removed while a role runs.
             "max_concurrency": 2,
             "runtime_env": {"env_vars": ONE_THREAD},
             "scheduling_strategy": PlacementGroupSchedulingStrategy(
@@ -141,19 +143,19 @@ class RayCrew(Crew):
             ),
         }
         if name in self.actors:
-            # Its CPUs are its successor's.
+            # Its successor gets its CPUs.
             ray.kill(self.actors[name])
         self.actors[name] = actor = ray.remote(RoleProcess).options(**options).remote()
         return actor
 
     def play(self, name: str, assignment: bytes) -> None:
-        """Let the process of this name begin; it finds modules where this one does."""
+        """Start the process of this name, with the import path of this one."""
         self._playing.add(name)
         future = self.actors[name].play.remote(self._entry, assignment, tuple(map(str, sys.path))).future()
         future.add_done_callback(lambda done: self._ended(name, done))
 
     def _ended(self, name: str, future: Any) -> None:
-        """Called from a thread of Ray's."""
+        """Handle the end of a process. Ray calls it from one of its threads."""
         error = future.exception()
         with self._lock:
             if self._bell >= 0:
@@ -173,6 +175,9 @@ class RayCrew(Crew):
         self._playing.difference_update(name for name, _, _ in gone)
         return gone
 
+    def kill(self, name: str) -> None:
+        ray.kill(self.actors[name])
+
     def end(self, orderly: Collection[str]) -> None:
         poller = zmq.Poller()
         poller.register(self._bell, zmq.POLLIN)
@@ -186,12 +191,12 @@ class RayCrew(Crew):
 
 
 def launch(job: Job, listener: Listener, store: Store | None, stop_seconds: float | None) -> None:
-    """Place a job's processes on the cluster, and serve them to their end; raises as `tianji.launch.local.launch` does.
+    """Place a job's processes on the cluster and serve them. Raises the errors of `tianji.launch.local.launch`.
 
     Raises
     ------
     ConfigError
-        when there is no cluster, or it cannot hold the run.
+        if there is no cluster, or it has no room for the run.
     """
     config = job.config
     roles = lay_out(config)
@@ -202,37 +207,41 @@ def launch(job: Job, listener: Listener, store: Store | None, stop_seconds: floa
         group, nodes = stack.enter_context(reserved(placement))
         keys = Keys.generate() if config.encrypt else None
         here: str = ray.util.get_node_ip_address()
-        control, control_uri = stack.enter_context(tcp_control_socket(here, keys))
+        control, control_uri = stack.enter_context(tcp_control_socket(here, keys, parameters(config, job.describe)))
         crew = RayCrew(group, placement)
-        supervisor = Supervisor(control, crew, frozenset(role.name for role in roles), listener)
+        at = {specs[0].name: specs for specs in seats(config, roles)}
+        badges = new_badges(at)
+        supervisor = Supervisor(control, crew, frozenset(at), listener, badges=badges)
         stack.callback(supervisor.end)
         where = {role.name: nodes[placement.of[role.name]] for role in roles}
-        for role in roles:
-            crew.create(role.name)
-        folders = stack.enter_context(workspaces(where, crew.actors))
+        for name in at:
+            crew.create(name)
+        folders = stack.enter_context(workspaces({name: where[name] for name in at}, crew.actors))
         hosts = {node["NodeID"]: node["NodeManagerAddress"] for node in ray.nodes()}
-        topology = Topology(roles, addresses(roles, where, folders, hosts))
+        topology = Topology(roles, addresses(config, roles, where, folders, hosts))
         told = None if keys is None else (keys.public.decode(), keys.secret.decode())
 
-        def play(spec: RoleSpec, past: Past, known: Topology) -> None:
-            host = hosts[where[spec.name]]
-            assignment = Assignment(spec, config, job.describe, known, control_uri, past, store, told, host, beside[spec.name])
-            crew.play(spec.name, msgspec.json.encode(assignment))
+        def play(name: str, past: Past, known: Topology) -> None:
+            host = hosts[where[name]]
+            assignment = Assignment(
+                at[name], config, job.describe, known, control_uri, past, store, told, host, badges[name], beside[name]
+            )
+            crew.play(name, msgspec.json.encode(assignment))
 
         def respawn(name: str, life: int, steps: int, bound: dict[str, str]) -> None:
             crew.create(name)
-            play(by_name[name], Past(life, steps), Topology(roles, {**topology.addresses, **bound}))
+            play(name, Past(life, steps), Topology(roles, {**topology.addresses, **bound}))
 
-        by_name, beside = {role.name: role for role in roles}, neighbours(roles, where)
-        supervisor.policy = policy_of(config, roles, store, respawn)
-        for role in roles:
-            play(role, job.past(role, store), topology)
+        beside = neighbours(roles, where)
+        supervisor.recovery = recovery_of(config, at, store, respawn)
+        for name, specs in at.items():
+            play(name, job.past(specs[0], store), topology)
         supervisor.supervise(stop_seconds)
 
 
 @contextmanager
 def connected(where: str) -> Iterator[None]:
-    """Connected to the cluster; who was before, stays."""
+    """Context that is connected to the cluster. An earlier connection stays open."""
     if ray.is_initialized():
         yield
         return
@@ -251,7 +260,7 @@ def connected(where: str) -> Iterator[None]:
 
 
 def _knock(where: str) -> None:
-    """See whether anybody is at HOST:PORT: Ray itself would ask for minutes; `OSError` or `ValueError` when nobody is."""
+    """Check that HOST:PORT accepts connections, because Ray would retry for minutes. `OSError` or `ValueError` if not."""
     if where != "auto":
         host, _, port = where.rpartition(":")
         socket.create_connection((host, int(port)), timeout=KNOCK_S).close()
@@ -259,14 +268,14 @@ def _knock(where: str) -> None:
 
 @contextmanager
 def reserved(placement: Placement) -> Iterator[tuple[Any, list[str]]]:
-    """A placement group, and the node (its id) of each bundle."""
+    """Context with a placement group and the id of each bundle's node."""
     group = placement_group(placement.bundles, strategy=placement.strategy)
     try:
         if not group.wait(PLACING_LIMIT_S):
             there = {name: n for name, n in ray.cluster_resources().items() if name in ("CPU", "GPU")}
             raise ConfigError(
                 f"launcher ray: the cluster ({there}) has no room for {placement.bundles} by {placement.strategy}; "
-                "ask for fewer actors or groups, or another --set placement="
+                "ask for fewer actors or groups, or another --set ray_placement="
             )
         by_bundle = placement_group_table(group)["bundles_to_node_id"]
         yield group, [by_bundle[i] for i in range(len(placement.bundles))]
@@ -276,7 +285,7 @@ def reserved(placement: Placement) -> Iterator[tuple[Any, list[str]]]:
 
 @contextmanager
 def workspaces(where: dict[str, str], actors: dict[str, Any]) -> Iterator[dict[str, str]]:
-    """A private folder on each node that holds two roles or more; made and removed by processes that are there anyway."""
+    """Context with a private folder on each node that has several roles. Role processes make and remove them."""
     on: dict[str, list[str]] = {}
     for name, node in where.items():
         on.setdefault(node, []).append(name)
@@ -292,7 +301,7 @@ def workspaces(where: dict[str, str], actors: dict[str, Any]) -> Iterator[dict[s
 
 
 def _left(actor: Any, folder: str) -> bool:
-    """Have a process remove a folder of its node, if it still can."""
+    """Let a process remove a folder of its node, if it still can."""
     try:
         ray.get(actor.leave.remote(folder), timeout=PARTING_S)
     except ray.exceptions.RayError:

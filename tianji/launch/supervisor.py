@@ -1,29 +1,34 @@
-"""Watches over the processes of a run: begins, hears, restarts what may be restarted, stops and ends.
+"""Supervisor of the processes of a run: starts, watches, restarts, stops and ends them.
 
-It knows neither where processes live (a `Crew` does) nor what a run is for (its listener does).
+It does not know where processes run, which is the task of a `Crew`, nor what they train, which is the task of the listener.
 """
 
 from __future__ import annotations
 
 import math
+import os
 import select
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import zmq
 from msgspec import Struct
 
 from tianji.launch.crew import Crew
+from tianji.launch.silence import Silence
 from tianji.messages import (
     ACTOR_STEPS,
     PROTOCOL,
-    Bound,
     Episodes,
     Failed,
     FromRole,
     Hello,
+    Ping,
+    PortsOpen,
     Progress,
+    ProtocolError,
     Report,
     Save,
     Saved,
@@ -35,33 +40,47 @@ from tianji.messages import (
 )
 
 SETUP_LIMIT_S = 120.0
-"""Everybody must have reported in by then."""
+"""Seconds in which all roles must have connected."""
 DRAIN_LIMIT_S = 20.0
-"""After a stop, roles have this long to finish their piece of work and account for themselves."""
+"""Seconds that roles have after a stop to finish their work and report."""
 DRAIN_SAVES = 3.0
-"""And this many times as long as the longest save took: learners store their state once more."""
+"""Further time after a stop, as a multiple of the longest save, because learners save once more."""
 INTERRUPT_LIMIT_S = 5.0
-"""After an interrupt, those who store nothing have no longer than this."""
+"""Seconds that roles without state to save have after an interrupt."""
+LOOKS = 4
+"""Number of checks for silent processes within the time limit of silence."""
 LAST_WORDS_S = 1.0
-"""How long after a process has left by itself what it said may take to arrive."""
+"""Seconds that the last messages of a process may take after it ended by itself."""
 BACKOFF_S, BACKOFF_MAX_S = 0.25, 8.0
-"""Before the first restart of a role; each further one waits twice as long."""
+"""Seconds before the first restart of a role, and the most. Each further restart waits twice as long."""
 FIRST_SAVE_S = 2.0
-"""After the start."""
+"""Seconds from the start to the first save."""
 SAVING_SHARE = 0.01
-"""Of the time that learners may spend with storing their state."""
+"""Share of the time that learners may spend on saving their state."""
 
 
 class RoleFailed(RuntimeError):
-    """A role's process failed, vanished or did not answer in time."""
+    """A role's process failed, vanished or did not answer in time.
+
+    Parameters
+    ----------
+    text
+        the role and the reason, in one line.
+    trace
+        traceback of the process that failed, if it sent one.
+    """
+
+    def __init__(self, text: str, trace: str = "") -> None:
+        super().__init__(text)
+        self.trace = trace
 
 
 class CoreLost(RoleFailed):
-    """The process of a learner or of the Root vanished: who talked to it cannot go on."""
+    """The process of a learner or of the Root vanished, so that the roles connected to it cannot continue."""
 
 
 class Restarted(Struct, frozen=True):
-    """From the supervisor: a role's process died, of this cause, and another one takes its place after a while."""
+    """From the supervisor: a role's process died of this cause, and is restarted after a while."""
 
     role: str
     cause: str
@@ -69,83 +88,109 @@ class Restarted(Struct, frozen=True):
     at_ns: int
 
 
-Heard = FromRole | Restarted
-"""What a listener is told."""
+class Trouble(Struct, frozen=True):
+    """From the supervisor: a warning about a role. The run continues."""
+
+    role: str
+    text: str
+    at_ns: int
+
+
+Heard = FromRole | Restarted | Trouble
+"""Messages that a listener receives."""
 Listener = Callable[[Heard], str | None]
-"""The reason that it returns, if any, ends the run."""
+"""Function that receives messages. If it returns a reason, the run ends."""
 
 
 def backoff_s(earlier: int) -> float:
-    """How long to wait before a role is started again that was so often started again earlier."""
+    """Seconds to wait before a restart, after `earlier` earlier restarts of the role."""
     return min(BACKOFF_S * 2.0**earlier, BACKOFF_MAX_S)
 
 
 @dataclass
-class Policy:
-    """What a supervisor may do for a run."""
+class Recovery:
+    """Permitted restarts and saves of a run."""
 
     respawn: Callable[[str, int, int, dict[str, str]], None] | None = None
-    """Starts a role again: its name, how many processes it had, environment steps that they made, addresses of edges."""
+    """Function that restarts a role, from its name, its number of earlier processes, their environment steps, and addresses."""
     replaceable: frozenset[str] = frozenset()
-    """Roles that others can go on without for a while."""
+    """Roles without which others can continue for a while."""
     restarts: int = 0
-    """Of each role."""
+    """Most restarts of each role."""
     savers: frozenset[str] = frozenset()
-    """Roles that store their state when they are asked."""
+    """Roles that save their state on request."""
     save_every_s: float | None = None
+    silence_s: float | None = None
+    """Seconds without an answer after which a role is reported; None: no check."""
+    replace_silent: bool = False
+    """Whether a silent role that can be restarted is killed."""
+
+
+def new_badges(names: Iterable[str]) -> dict[str, bytes]:
+    """Make a secret for each process, used as the identity of its socket."""
+    return {name: b"tj" + os.urandom(16) for name in names}
 
 
 @dataclass
 class Supervisor:
-    """Serves one launch of a run's processes.
+    """Supervises one launch of a run's processes.
 
     Parameters
     ----------
     names
-        of the roles that take part.
+        of the processes that take part, each named after its first role.
     """
 
     control: zmq.Socket[bytes]
     crew: Crew
     names: frozenset[str]
     listener: Listener
-    policy: Policy = field(default_factory=Policy)
+    recovery: Recovery = field(default_factory=Recovery)
+    badges: Mapping[str, bytes] | None = None
+    """Secret of each process by name. None: names are trusted."""
 
     def __post_init__(self) -> None:
+        self._known = frozenset((self.badges or {}).values())
+        self.dropped: Counter[str] = Counter()
+        """Number of invalid messages, and of messages from unknown senders."""
         self._routes: dict[str, bytes] = {}
         self._greeted: set[str] = set()
         self._bound: dict[str, dict[str, str]] = {}
         self._addresses: dict[str, str] = {}
         self._reported: set[str] = set()
         self._causes: dict[str, str] = {}
-        """Why a role whose process has yet to end failed, in its own words."""
+        """Error of each role that reported a failure and whose process has not ended yet."""
         self._over: set[str] = set()
-        """Roles whose process has ended, and no other one taken its place."""
+        """Roles whose process has ended without a restart."""
         self._lives: dict[str, int] = {}
         self._steps: dict[str, int] = {}
         self._due: dict[str, float] = {}
-        """When roles are started again."""
+        """Times of pending restarts, by role."""
         self._saving: set[str] = set()
         self._save_at = math.inf
         self._save_ns = 0
         self._longest_save_ns = 0
+        self._silence = Silence()
+        self._abandoned: set[str] = set()
+        """Roles for whose end the supervisor did not wait."""
         self._stopping: str | None = None
         self._begun_at: float | None = None
 
     def supervise(self, stop_seconds: float | None) -> None:
-        """Serve until every role has reported and gone.
+        """Supervise until every role has reported and ended.
 
         Raises
         ------
         CoreLost
-            when a role vanished that others cannot go on without.
+            if a role vanished without which others cannot continue.
         RoleFailed
-            when a role failed, or vanished once too often.
+            if a role failed, or vanished more often than it may be restarted.
         """
         deadline = time.monotonic() + SETUP_LIMIT_S
         try:
             while len(self._reported) < len(self.names):
-                limit = min(self._limit(deadline, stop_seconds), self._save_at, *self._due.values(), math.inf)
+                look = time.monotonic() + (self.recovery.silence_s or math.inf) / LOOKS
+                limit = min(self._limit(deadline, stop_seconds), self._save_at, look, *self._due.values())
                 one_ended = self._wait(limit)
                 self._listen()
                 for end in self._ends() if one_ended else ():
@@ -157,7 +202,7 @@ class Supervisor:
             raise
 
     def _wait(self, limit: float) -> bool:
-        """Wait for a message, a process's end or this moment; whether a process ended."""
+        """Wait for a message, the end of a process, or the time `limit`. True if a process ended."""
         poller, descriptors = zmq.Poller(), self.crew.descriptors
         poller.register(self.control, zmq.POLLIN)
         for descriptor in descriptors:
@@ -169,7 +214,7 @@ class Supervisor:
 
     def _limit(self, setup_deadline: float, stop_seconds: float | None) -> float:
         if self._stopping is not None:
-            return self._stop_deadline
+            return self._stopped_at + INTERRUPT_LIMIT_S if self._only_accounts_missing else self._stop_deadline
         if self._begun_at is None:
             return setup_deadline
         return math.inf if stop_seconds is None else self._begun_at + stop_seconds
@@ -182,37 +227,81 @@ class Supervisor:
             return
         for name in [name for name, at in self._due.items() if now >= at]:
             del self._due[name]
-            assert self.policy.respawn is not None
+            assert self.recovery.respawn is not None
             self._over.discard(name)
-            self.policy.respawn(name, self._lives[name], self._steps.get(name, 0), self._addresses)
+            self.recovery.respawn(name, self._lives[name], self._steps.get(name, 0), self._addresses)
+        self._look_for_silence(now)
         if now >= self._save_at:
             self._save_at, self._save_ns = math.inf, 0
-            self._saving = set(self.policy.savers)
+            self._saving = set(self.recovery.savers)
             for name in self._saving:
                 self._tell(name, Save())
+
+    def _look_for_silence(self, now: float) -> None:
+        """Ping processes that were silent for a while, and report those that do not answer."""
+        limit = self.recovery.silence_s
+        if limit is None or self._begun_at is None:
+            return
+        ask, tell = self._silence.look(self._routes.keys() - self._over - self._due.keys() - self._reported, now, limit)
+        for name in ask:
+            self._tell(name, Ping())
+        for name in tell:
+            ends = self.recovery.replace_silent and self._may_replace(name)
+            what = "it is ended and started again" if ends else "the run goes on without it as far as it can"
+            why = "; an environment may hang" if name.startswith("actor") else ""
+            self._tell_listener(Trouble(name, f"{name} has not answered for {limit:g} s{why}; {what}", time.monotonic_ns()))
+            if ends:
+                self._causes[name] = f"did not answer for {limit:g} s"
+                self.crew.kill(name)
+
+    @property
+    def _only_accounts_missing(self) -> bool:
+        """Whether the roles that have not ended have nothing left to send but their final reports."""
+        return all(self._need_not_end_well(name) for name in self.names - self._reported)
 
     def _out_of_time(self) -> None:
         if self._stopping is not None:
             missing = sorted(self.names - self._reported)
+            if self._only_accounts_missing:
+                # Their processes are ended with the launch.
+                for name in missing:
+                    self._abandoned.add(name)
+                    self._tell_listener(Trouble(name, f"{name} does not answer, and was ended", time.monotonic_ns()))
+                self._reported.update(missing)
+                return
             raise RoleFailed(f"{', '.join(missing)} did not end within {self._drain_s:.0f} s of being asked to")
         if self._begun_at is None:
             missing = sorted(self.names - self._greeted)
             raise RoleFailed(f"{', '.join(missing)} did not start within {SETUP_LIMIT_S:.0f} s")
         self.stop("seconds")
 
-    # What roles say
+    # Messages of roles
 
     def _listen(self) -> None:
         while True:
             try:
-                route, frame = self.control.recv_multipart(zmq.NOBLOCK)
+                route, *frames = self.control.recv_multipart(zmq.NOBLOCK)
             except zmq.Again:
                 return
-            self._heard(route, decode_from_role(frame))
+            if self.badges is not None and route not in self._known:
+                self.dropped["unknown"] += 1
+                continue
+            try:
+                message = decode_from_role(b"".join(frames))
+            except ProtocolError:
+                self.dropped["malformed"] += 1
+                continue
+            self._heard(route, message)
 
     def _heard(self, route: bytes, message: FromRole) -> None:
+        name = getattr(message, "role", None)
+        if isinstance(message, PortsOpen | Hello) and name not in self.names:
+            self.dropped["unknown"] += 1
+            return
+        if name in self._routes:
+            self._silence.heard(name, time.monotonic())
         match message:
-            case Bound(role=role, protocol=protocol, addresses=addresses):
+            case PortsOpen(role=role, protocol=protocol, addresses=addresses):
                 self._admit(role, protocol, route)
                 self._bound[role] = addresses
                 if self._bound.keys() == self.names:
@@ -222,23 +311,23 @@ class Supervisor:
             case Hello(role=role, protocol=protocol):
                 self._admit(role, protocol, route)
                 self._hello(role)
-            case Failed(role=role, error=error):
-                if not self._may_replace(role) and not self._need_not_end_well(role):
-                    raise RoleFailed(f"{role} failed: {error}")
+            case Failed(role=role, error=error, lasting=lasting, traceback=trace):
+                if lasting or (not self._may_replace(role) and not self._need_not_end_well(role)):
+                    raise RoleFailed(f"{role} failed: {error}", trace)
                 self._causes[role] = f"failed: {error}"
             case Report(role=role):
-                self._reported.add(role)
+                self._reported |= {role} & self.names  # Other roles share the process of one of these.
             case Episodes(role=role, actor_steps=steps):
                 self._steps[role] = steps
             case Progress(role=role, counters=counters) if ACTOR_STEPS in counters:
-                # An episode may be long: its actor's successor goes on from here.
+                # An episode may be long, so a restarted actor continues from this count.
                 self._steps[role] = int(counters[ACTOR_STEPS])
             case Saved(role=role, took_ns=took):
                 self._saving.discard(role)
                 self._save_ns = max(self._save_ns, took)
                 self._longest_save_ns = max(self._longest_save_ns, took)
-                if not self._saving and self.policy.save_every_s is not None and self._stopping is None:
-                    self._save_at = time.monotonic() + max(self.policy.save_every_s, self._save_ns / 1e9 / SAVING_SHARE)
+                if not self._saving and self.recovery.save_every_s is not None and self._stopping is None:
+                    self._save_at = time.monotonic() + max(self.recovery.save_every_s, self._save_ns / 1e9 / SAVING_SHARE)
         self._tell_listener(message)
 
     def _tell_listener(self, message: Heard) -> None:
@@ -248,37 +337,36 @@ class Supervisor:
     def _admit(self, role: str, protocol: int, route: bytes) -> None:
         if protocol != PROTOCOL:
             raise RoleFailed(f"{role} speaks protocol {protocol}, not {PROTOCOL}")
-        if role not in self.names:
-            raise RoleFailed(f"{role} takes no part in this run")
         self._routes[role] = route
+        self._silence.heard(role, time.monotonic())
 
     def _hello(self, role: str) -> None:
         self._greeted.add(role)
         if self._begun_at is not None:
-            # A successor: the others have begun.
+            # A restarted role: the others have begun already.
             self._tell(role, Start())
             if self._stopping is not None:
                 self._tell(role, Stop(self._stopping))
         elif self._greeted == self.names:
             self._begun_at = time.monotonic()
-            if self.policy.save_every_s is not None and self.policy.savers:
-                self._save_at = self._begun_at + min(FIRST_SAVE_S, self.policy.save_every_s)
+            if self.recovery.save_every_s is not None and self.recovery.savers:
+                self._save_at = self._begun_at + min(FIRST_SAVE_S, self.recovery.save_every_s)
             for name in self.names:
                 self._tell(name, Start())
 
-    # Ends
+    # Ends of processes
 
     def _may_replace(self, name: str) -> bool:
-        """Whether this role can be started again. What fails before the start would fail again."""
+        """Whether this role can be restarted. A failure before the start would happen again."""
         running = self._begun_at is not None and self._stopping is None
-        return running and name in self.policy.replaceable and self._lives.get(name, 0) < self.policy.restarts
+        return running and name in self.recovery.replaceable and self._lives.get(name, 0) < self.recovery.restarts
 
     def _need_not_end_well(self, name: str) -> bool:
-        """Whether this role would end now in any case: of one that fails while the run stops only its account is missing."""
-        return self._stopping is not None and name in self.policy.replaceable and self.policy.restarts > 0
+        """Whether this role may fail now without harm, because the run stops and only its final report is missing."""
+        return self._stopping is not None and name in self.recovery.replaceable and self.recovery.restarts > 0
 
     def _gone(self, name: str, how: str, by_itself: bool) -> None:
-        """A process ended: in order once it has reported, otherwise a failure, after hearing its last words."""
+        """Handle the end of a process, after its last messages. It is a failure unless the process had reported."""
         self._hear_out(name, by_itself=by_itself)
         if name in self._reported:
             return
@@ -291,20 +379,20 @@ class Supervisor:
             self._tell_listener(Restarted(name, cause, after, time.monotonic_ns()))
         elif self._need_not_end_well(name):
             self._reported.add(name)
-        elif self._begun_at is not None and self.policy.restarts and name not in self.policy.replaceable:
-            # Also of a run that is stopping: what it learned last is made again from what was stored.
+        elif self._begun_at is not None and self.recovery.restarts and name not in self.recovery.replaceable:
+            # Also while the run stops, because the last updates are repeated from the checkpoint.
             raise CoreLost(cause)
         else:
             raise RoleFailed(cause)
 
     def _ends(self) -> list[tuple[str, str, bool]]:
-        """Processes that ended since this was asked last; see `Crew.ended`."""
+        """Processes that ended since the last call; see `Crew.ended`."""
         ended = self.crew.ended()
         self._over.update(name for name, *_ in ended)
         return ended
 
     def _hear_out(self, name: str, *, by_itself: bool) -> None:
-        """What a process said before it left by itself may still be on its way to this socket when its end is known."""
+        """Read the last messages of a process. They may arrive after its end is known, if it ended by itself."""
         self._listen()
         deadline = time.monotonic() + LAST_WORDS_S
         while by_itself and name not in self._reported | self._causes.keys() and (left := deadline - time.monotonic()) > 0:
@@ -314,8 +402,9 @@ class Supervisor:
     def stop(self, reason: str) -> None:
         """Ask every role to finish."""
         self._stopping, self._save_at = reason, math.inf
-        self._stop_deadline = time.monotonic() + self._drain_s
-        # Whoever waits to be started again has nothing to finish.
+        self._stopped_at = time.monotonic()
+        self._stop_deadline = self._stopped_at + self._drain_s
+        # A role that waits for its restart has nothing to finish.
         self._reported.update(self._due)
         self._due.clear()
         for name in self._routes:
@@ -325,14 +414,14 @@ class Supervisor:
     def _drain_s(self) -> float:
         return DRAIN_LIMIT_S + DRAIN_SAVES * self._longest_save_ns / 1e9
 
-    def _tell(self, name: str, message: Wiring | Start | Save | Stop) -> None:
+    def _tell(self, name: str, message: Wiring | Start | Save | Stop | Ping) -> None:
         self.control.send_multipart([self._routes[name], encode(message)], zmq.NOBLOCK)
 
     def _drain(self) -> None:
-        """After an interrupt: hear reports for a short while, and until learners have stored their state."""
+        """After an interrupt, read reports for a short while, and until learners have saved their state."""
         others = time.monotonic() + INTERRUPT_LIMIT_S
         while missing := self._routes.keys() - self._reported - self._over:
-            deadline = self._stop_deadline if missing & self.policy.savers else others
+            deadline = self._stop_deadline if missing & self.recovery.savers else others
             if time.monotonic() >= deadline:
                 return
             if self._wait(deadline):
@@ -341,5 +430,5 @@ class Supervisor:
             self._listen()
 
     def end(self) -> None:
-        """Leave no process: those that have reported end by themselves, the others are killed."""
-        self.crew.end(self._reported)
+        """End all processes: those that have reported end by themselves, the others are killed."""
+        self.crew.end(self._reported - self._abandoned)

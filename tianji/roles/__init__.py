@@ -1,1 +1,1 @@
-"""Actor, Buffer and Learner as state machines without I/O: events in, effects out."""
+"""Roles (Actor, Buffer, Learner, Root) as state machines without I/O: events in, effects out."""

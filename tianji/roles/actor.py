@@ -1,84 +1,141 @@
-"""Actor: produces chunks of experience whenever it has a policy it may use and a slot to write to."""
+"""Actor: produces chunks of experience whenever its discipline allows it and it has credit."""
 
 from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
 
+from tianji.disciplines.discipline import Discipline
 from tianji.messages import ChunkHeader, SlotRef
-from tianji.roles.role import Credited, Effect, Event, Role, Send, SessionLost, Trigger, Waiting, WeightsArrived, Work, WorkDone
+from tianji.roles.role import (
+    Credited,
+    Cut,
+    Effect,
+    Event,
+    Lack,
+    Renew,
+    Role,
+    Send,
+    SessionLost,
+    Trigger,
+    WeightsArrived,
+    WeightsWait,
+    Work,
+    WorkDone,
+)
 
 
 @dataclass(frozen=True)
 class Rollout:
-    """Work: fill this slot with one fragment under the latest weights."""
+    """Work: fill this slot with one fragment, sampled with the latest weights."""
 
     slot: SlotRef
 
 
 @dataclass(frozen=True)
 class RolloutDone:
-    """The fragment lies in its slot."""
+    """Result of `Rollout`: the slot holds `count` transitions, fewer than usual if the fragment was cut."""
 
     slot: SlotRef
     count: int
     ragged_rows: int
     size_bytes: int
+    renewals: tuple[tuple[int, int], ...] = ()
+    """First row under each replacement of the weights, and the new version."""
 
 
 @dataclass
 class Actor(Role):
-    """State of one actor.
+    """State machine of one actor.
 
     Parameters
     ----------
     producer
-        number that stamps its chunks.
+        number of the actor in its chunks' headers.
     layout
-        id of the chunks' layout.
-    fresh_weights
-        True waits for weights newer than those of the last fragment (on-policy); False samples on with what it has.
+        id of the layout of chunks.
+    discipline
+        decides when it may begin a fragment.
     sequence
         number of its first chunk.
     """
 
     producer: int
     layout: int
-    fresh_weights: bool = True
+    discipline: Discipline
     sequence: int = 0
     free: deque[SlotRef] = field(default_factory=deque, init=False)
     version: int = field(default=-1, init=False)
-    used_version: int = field(default=-1, init=False)
-    """What newer weights have to be newer than."""
+    begun: int = field(default=0, init=False)
+    heard: int = field(default=0, init=False)
+    """Number of versions of the weights received since it was connected; `begun` counts fragments."""
     acting_version: int = field(default=-1, init=False)
-    """Of the fragment that is being filled."""
+    """Version of the weights of the current fragment."""
     chunks: int = field(default=0, init=False)
     samples: int = field(default=0, init=False)
+    dropped: int = field(default=0, init=False)
+    """Number of fragments that were dropped."""
+    _news: bool = field(default=False, init=False)
+    """Whether newer weights wait about which the discipline was not asked yet."""
+
+    _cut_short: bool = field(default=False, init=False)
 
     def table(self) -> tuple[Trigger, ...]:
-        return (Trigger("sample", self._may_sample, self._sample),)
+        return (
+            Trigger("newer weights", lambda: self._news and self.working, self._hear_of_news),
+            # The fragment is not needed any more, and the end of the run should not wait for slow environments.
+            Trigger("end early", lambda: self.stopping is not None and self.working and not self._cut_short, self._end_early),
+            Trigger("sample", self._may_sample, self._sample),
+        )
 
     def _policy_ready(self) -> bool:
-        return self.version > self.used_version if self.fresh_weights else self.version >= 0
+        return self.discipline.may_begin(self.begun, self.heard)
 
     def _may_sample(self) -> bool:
         return not self.working and self.stopping is None and bool(self.free) and self._policy_ready()
 
     def _sample(self) -> list[Effect]:
         self.working = True
-        self.used_version = self.acting_version = self.version
+        self.begun += 1
+        self.acting_version = self.version
         return [Work(Rollout(self.free.popleft()))]
+
+    def _hear_of_news(self) -> list[Effect]:
+        """Ask the discipline how to react to weights newer than those of the current fragment."""
+        self._news = False
+        match self.discipline.when_weights_wait:
+            case "finish":
+                return []
+            case "cut":
+                return [Cut()]
+            case "renew":
+                return [Renew()]
+
+    def _end_early(self) -> list[Effect]:
+        self._cut_short = True
+        return [Cut()]
 
     def absorb(self, event: Event) -> list[Effect]:
         match event:
             case Credited(slots=slots):
                 self.free.extend(slots)
             case WeightsArrived(version=version):
-                self.version = version
+                self._heard_of(version)
+            case WeightsWait():
+                self._news = True
             case SessionLost():
-                # Fresh weights would never come if those that make them wait for what was lost: sample again with these.
-                self.used_version = -1
+                # The learner may wait for the lost chunk before it makes new weights. So begin again with the current ones.
+                self.begun, self.heard = 0, min(1, self.heard)
             case WorkDone(result=RolloutDone() as done, took_ns=took_ns):
+                self._news = False
+                if not done.count:
+                    # Nothing was sent, so no new weights follow from it. The actor may begin again.
+                    self.begun -= 1
+                    self.dropped += 1
+                    self.free.appendleft(done.slot)
+                    return []
+                for _, version in done.renewals:
+                    self._heard_of(version)
                 header = ChunkHeader(
                     producer=self.producer,
                     sequence=self.sequence,
@@ -89,6 +146,7 @@ class Actor(Role):
                     size_bytes=done.size_bytes,
                     slot=done.slot,
                     took_ns=took_ns,
+                    renewals=done.renewals,
                 )
                 self.sequence += 1
                 self.chunks += 1
@@ -96,10 +154,18 @@ class Actor(Role):
                 return [Send("chunks", [header])]
         return []
 
-    def waiting_for(self) -> Waiting:
+    def _heard_of(self, version: int) -> None:
+        self.heard += version != self.version
+        self.version = version
+
+    def waiting_for(self) -> Lack:
         if self.stopping is None and not self._policy_ready():
             return "weights"
         return "credit"
 
     def counters(self) -> dict[str, float]:
-        return {"samples_produced": float(self.samples), "chunks_produced": float(self.chunks)}
+        return {
+            "samples_produced": float(self.samples),
+            "chunks_produced": float(self.chunks),
+            "fragments_dropped": float(self.dropped),
+        }

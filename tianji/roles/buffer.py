@@ -1,29 +1,26 @@
-"""Buffer: gathers chunks in order of arrival and pushes them on in batches, without touching what is in them."""
+"""Buffer: gathers chunks in order of arrival and passes them on in batches without reading them."""
 
 from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
 
+from tianji.disciplines.discipline import Discipline
 from tianji.messages import ChunkHeader
-from tianji.roles.role import Arrived, Credited, Effect, Event, Release, Role, Send, Trigger, Waiting
+from tianji.roles.role import Arrived, Credited, Effect, Event, Lack, Release, Role, Send, Trigger
 
 
 @dataclass
 class Buffer(Role):
-    """State of one buffer.
+    """State machine of one buffer.
 
     Parameters
     ----------
-    batch_chunks
-        chunks in a message to the learner.
-    of_each
-        True gathers until there is one of each of so many producers, and passes on all that came: a producer that was
-        started again may send one more than the others.
+    discipline
+        decides how many of the chunks go on to the learner.
     """
 
-    batch_chunks: int
-    of_each: bool = False
+    discipline: Discipline
     fifo: deque[ChunkHeader] = field(default_factory=deque, init=False)
     forwarded: int = field(default=0, init=False)
     deepest: int = field(default=0, init=False)
@@ -32,12 +29,10 @@ class Buffer(Role):
         return (Trigger("forward", self._may_forward, self._forward),)
 
     def _may_forward(self) -> bool:
-        if self.of_each:
-            return len({chunk.producer for chunk in self.fifo}) >= self.batch_chunks
-        return len(self.fifo) >= self.batch_chunks
+        return self.discipline.forwards(self.fifo) > 0
 
     def _forward(self) -> list[Effect]:
-        batch = [self.fifo.popleft() for _ in range(len(self.fifo) if self.of_each else self.batch_chunks)]
+        batch = [self.fifo.popleft() for _ in range(self.discipline.forwards(self.fifo))]
         self.forwarded += len(batch)
         return [Send("batches", batch)]
 
@@ -47,11 +42,11 @@ class Buffer(Role):
                 self.fifo.extend(chunks)
                 self.deepest = max(self.deepest, len(self.fifo))
             case Credited(slots=slots):
-                # The final reader is done: its credit goes back to the actors that own the slots.
+                # The last reader released them, so the credit goes back to the actors that own the slots.
                 return [Release("chunks", slots)]
         return []
 
-    def waiting_for(self) -> Waiting:
+    def waiting_for(self) -> Lack:
         return "samples"
 
     def counters(self) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""A group's exchange of models with the Root: when it pushes its own, and what it makes of the means that come back."""
+"""Exchange of models between a group's learner and the Root: pushes of its model, and adoption of means."""
 
 from __future__ import annotations
 
@@ -9,32 +9,33 @@ from tianji.averaging import Stamp
 from tianji.roles.role import Effect, PushModel
 
 ROOT = "root"
-"""The port on which models go to the Root, and means come from there."""
+"""Port on which models go to the Root and means come back."""
 
 
 @dataclass(frozen=True)
 class Membership:
-    """A learner's place among groups that a Root averages.
+    """Place of a learner among the groups that a Root averages.
 
     Parameters
     ----------
     group, groups
-        its number, and how many there are.
+        its number, and the number of groups.
     every_rounds
-        rounds of updates between two pushes; off policy at least so many, for a push waits until the mean that answers the one
-        before has been adopted.
-    waits
-        True waits for the mean before it publishes weights (on-policy); False trains on and adopts the mean when it comes.
+        rounds of updates between two pushes. Off policy there may be more, because a push waits until the mean for the one
+        before was adopted.
+    barrier
+        True waits for the mean before it publishes weights (on-policy). False continues to train and adopts the mean when it
+        arrives.
     """
 
     group: int
     groups: int
     every_rounds: int
-    waits: bool
+    barrier: bool
 
 
 class Fusion:
-    """State of one learner's exchange; nothing ever happens where there is no Root.
+    """State of one learner's exchange with the Root. Without a Root it does nothing.
 
     Parameters
     ----------
@@ -45,31 +46,36 @@ class Fusion:
     def __init__(self, membership: Membership | None) -> None:
         self._membership = membership
         self.adopted = 0
-        """Means, those that changed nothing too."""
+        """Number of means adopted, also those that changed nothing."""
         self.steps_elsewhere = 0
-        """Environment steps of the other groups, as far as they are known."""
+        """Latest known environment steps of the other groups."""
         self.mean_is_here = False
-        """A mean lies in the inbox, to be adopted."""
+        """Whether the inbox holds a mean to adopt."""
         self.awaits_mean = False
-        """Nothing may go on before the mean of all groups has been adopted."""
+        """Whether training must wait until the mean of all groups was adopted."""
         self._pushed = Stamp()
         self._samples = self._rounds = 0
-        """Since the last push."""
+        """Samples and rounds since the last push."""
         self._owed = False
-        """Whether no mean has come yet that has our latest push in it."""
+        """Whether the mean that contains our latest push has not arrived yet."""
 
     @property
     def shares_budget(self) -> bool:
-        """Whether the budget of steps is that of all groups: they do not wait for each other."""
-        return self._membership is not None and not self._membership.waits
+        """Whether all groups share one budget of steps, because they do not wait for each other."""
+        return self._membership is not None and not self._membership.barrier
 
     def round_ended(self, samples: int) -> None:
-        """A round trained on so many samples."""
+        """Count a round that trained on `samples` samples."""
         self._rounds += 1
         self._samples += samples
 
-    def push(self, steps: int) -> list[Effect]:
-        """Have the model averaged if that is due: not before the last push was answered, or answers would always come too late.
+    @property
+    def due(self) -> bool:
+        """Whether to push the model now. It waits for the answer to the last push; otherwise answers would always be late."""
+        return self._membership is not None and not self._owed and self._rounds >= self._membership.every_rounds
+
+    def push(self, steps: int) -> Effect:
+        """Push the model to be averaged.
 
         Parameters
         ----------
@@ -77,35 +83,32 @@ class Fusion:
             environment steps of this group.
         """
         m = self._membership
-        if m is None or self._owed or self._rounds < m.every_rounds:
-            return []
+        assert m is not None
         self._pushed = Stamp(self._pushed.number + 1, self._samples, steps)
         self._samples = self._rounds = 0
-        self._owed, self.awaits_mean, self.mean_is_here = True, m.waits, False
+        self._owed, self.awaits_mean, self.mean_is_here = True, m.barrier, False
         stamps = [self._pushed if g == m.group else Stamp() for g in range(m.groups)]
-        return [PushModel(self._pushed.number, stamps, [ROOT])]
+        return PushModel(self._pushed.number, stamps, [ROOT])
 
-    def arrived(self, stamps: Sequence[Stamp]) -> bool:
-        """A mean has come; whether it is our own model alone.
-
-        The mean of one model is that model: there is nothing to adopt then, and no other policy than before.
-        """
+    def arrived(self, stamps: Sequence[Stamp]) -> None:
+        """Handle a mean that arrived. A mean of our own model alone equals it, so nothing is adopted."""
         assert self._membership is not None
         group = self._membership.group
         others = [stamp for g, stamp in enumerate(stamps) if g != group]
         self.steps_elsewhere = max(self.steps_elsewhere, sum(stamp.steps for stamp in others))
         if stamps[group].number != self._pushed.number:
-            # It lacks our latest push, and would take back what we learned before that: the next one will have it.
-            return False
-        alone = not any(stamp.number for stamp in others)
-        self.mean_is_here = not alone
-        return alone
+            # It lacks our latest push and would undo what we learned before that. The next mean will contain it.
+            return
+        self.mean_is_here = any(stamp.number for stamp in others)
+        if not self.mean_is_here:
+            self.awaits_mean = False
+            self.answered()
 
     def adopt(self) -> None:
-        """What lies in the inbox is being adopted."""
+        """Begin to adopt the mean in the inbox."""
         self.mean_is_here = self.awaits_mean = False
 
     def answered(self) -> None:
-        """The mean that has our latest push in it was adopted."""
+        """Record that the mean with our latest push was adopted."""
         self.adopted += 1
         self._owed = False

@@ -1,7 +1,7 @@
-"""Learner: takes experience in, trains when the balance allows, publishes its weights, and hands out credit.
+"""Learner: receives experience, trains when the balance allows, publishes its weights, and hands out credit.
 
-One state machine for all algorithms. They differ in whether a chunk is trained on once, in its slot (PPO, IMPALA), or is
-copied into a replay that training draws from (DQN); in what may be stale; and in whether a mean of groups is waited for.
+All algorithms use this state machine. PPO and IMPALA train on each chunk in its slot, in one round. DQN copies chunks into a
+replay from which training draws. Runs also differ in the bound on staleness, and in whether they wait for a mean of groups.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tianji.balance import Balance
-from tianji.credits import Credits
+from tianji.disciplines.credits import Credits
+from tianji.disciplines.discipline import Discipline
+from tianji.disciplines.staleness import Lag, SequenceLedger, Versions
 from tianji.messages import LIFE, ChunkHeader, ProtocolError
 from tianji.roles.fusion import Fusion, Membership
 from tianji.roles.role import (
@@ -20,6 +21,7 @@ from tianji.roles.role import (
     Begin,
     Effect,
     Event,
+    Lack,
     ModelArrived,
     PublishWeights,
     Release,
@@ -28,75 +30,78 @@ from tianji.roles.role import (
     SaveState,
     TakeSnapshot,
     Trigger,
-    Waiting,
     Work,
     WorkDone,
 )
-from tianji.roles.training import Adopt, Adopted, Update, UpdateDone
-from tianji.staleness import Lag, SequenceLedger, StalenessLedger, Versions
+from tianji.roles.training import Adopt, Adopted, Round, Update, UpdateDone
 
 TOTALS = ("version", "steps", "optimizer_steps", "rounds")
 FUSION_TOTALS = ("adopted", "steps_elsewhere")
-"""What a learner and its exchange with the Root count, and their successors count on from."""
+"""Stored counts of the exchange with the Root, which a restarted learner continues."""
 
 
 @dataclass
 class Learner(Role):
-    """State of one learner.
+    """State machine of one learner.
 
     Parameters
     ----------
     port
-        where chunks arrive.
+        port on which chunks arrive.
     layout
-        id that every chunk must have.
-    balance
-        the rule that says when to train and when to give credit.
-    staleness
-        which chunks may be trained on.
-    reuses
-        True where chunks go to a replay on arrival; False trains on each chunk once, in its slot.
+        id of the layout that every chunk must have.
+    discipline
+        decides what makes a round, when credit is given, which chunks are too old, and when weights are published.
+    replays
+        whether chunks go into a replay on arrival. If not, each is trained on in its slot, in one round.
     budget_steps
-        environment steps; no round is begun that would exceed it. Of this group alone, or, where groups do not wait for each
-        other, of all of them: as many as this one knows of. So a fast group does not idle at the end for a slow one.
+        budget of environment steps. No round begins that would exceed it. If groups do not wait for each other, the known
+        steps of all groups count, so that a fast group does not idle at the end for a slow one.
     snapshot_every_steps
-        the policy is handed out at the end of each round that passes a multiple of this, before the first and after
-        the last; None never does.
+        a snapshot of the policy is taken before the first round, after the last, and after each round that passes a multiple
+        of this. None: never.
     membership
-        of a group that is averaged with others, or waits for a Root alone; None where there is no Root.
+        place among the groups of a Root; None without a Root.
     saves
         whether its state is stored when it ends.
     """
 
     port: str
     layout: int
-    balance: Balance
-    staleness: StalenessLedger
-    reuses: bool
+    discipline: Discipline
+    replays: bool
     budget_steps: int
     snapshot_every_steps: int | None
     membership: Membership | None = None
     saves: bool = False
     version: int = field(default=0, init=False)
-    """Changes of the weights: optimizer steps, and means adopted."""
+    """Number of changes of the weights: optimizer steps, and means adopted."""
     steps: int = field(default=0, init=False)
-    """Environment steps of this group that were taken in."""
+    """Environment steps received from this group's actors."""
     optimizer_steps: int = field(default=0, init=False)
     rounds: int = field(default=0, init=False)
     announced: bool = field(default=False, init=False)
     snapshot_version: int = field(default=-1, init=False)
     pending: list[ChunkHeader] = field(default_factory=list, init=False)
+    overwritten: int = field(default=0, init=False)
+    """Chunks that were given up, unused."""
 
     def __post_init__(self) -> None:
         self.sequences = SequenceLedger(LIFE)
+        self.balance, self.staleness = self.discipline.balance(), self.discipline.staleness()
         balance = self.balance
         self.credits = Credits(balance.producers, balance.slots // balance.producers, balance.first_credit)
         self.versions = Versions(balance.producers)
         self.fusion = Fusion(self.membership)
+        self._arrived: list[ChunkHeader] = []
+        """Chunks that arrived and were not checked yet."""
+        self._unpublished = False
+        """Whether the weights changed since they were published."""
+        self._round = Round()
         self._under_way: Sequence[ChunkHeader] = ()
-        """Chunks that the worker reads."""
+        """Chunks that the worker is reading."""
         self._look_for_overtaken = False
-        """The learner or the bound has moved since what waits was last looked through."""
+        """Whether the version or the bound changed since waiting chunks were last checked for staleness."""
         self._save_due = False
         self._training = False
         self._snapshot_due = False
@@ -104,15 +109,19 @@ class Learner(Role):
 
     def table(self) -> tuple[Trigger, ...]:
         return (
-            Trigger("adopt", lambda: self._free() and self.fusion.mean_is_here, self._adopt),
+            # Others wait for these, so they come first: the Root gets the model and actors get weights.
+            Trigger("push", lambda: self.fusion.due, self._push),
+            Trigger("admit", lambda: bool(self._arrived), self._admit),
+            Trigger("publish", self._may_publish, self._publish),
+            Trigger("adopt", lambda: self._between_rounds() and self.fusion.mean_is_here, self._adopt),
             Trigger("finish", lambda: self._free() and not self.announced and self._exhausted(), self._finish),
             Trigger("credit", self._may_credit, self._credit),
-            Trigger("save", lambda: self._free() and self._save_due, self._save),
+            Trigger("save", lambda: self._between_rounds() and self._save_due, self._save),
             Trigger("snapshot", lambda: self._free() and self._snapshot_due, self._snapshot),
             Trigger("evict", lambda: not self.working and self._look_for_overtaken, self._evict),
-            Trigger("take in", lambda: self._free() and self.reuses and self._may_take_in(), self._take_in),
-            Trigger("update", lambda: self._free() and not self.reuses and self._may_update(), self._update),
-            # The last: who gets here free has nothing to train on.
+            Trigger("take in", lambda: self._free() and self.replays and self._may_take_in(), self._take_in),
+            Trigger("update", lambda: self._free() and not self.replays and self._may_update(), self._update),
+            # The last one: a learner that gets here has nothing to train on.
             Trigger("widen", lambda: self._free() and not self.announced and self._may_widen(), self._widen),
         )
 
@@ -125,17 +134,21 @@ class Learner(Role):
         barrier = self.fusion.awaits_mean and not self.fusion.mean_is_here
         return not self.working and self.stopping is None and not barrier
 
+    def _between_rounds(self) -> bool:
+        """No gradient is left half-way."""
+        return self._free() and not self._round.chunks
+
     def _exhausted(self) -> bool:
-        """Whether another round would exceed the budget, and all that was taken in has been trained on."""
+        """Whether another round would exceed the budget, and all received samples were trained on."""
         over = self._spent() + self._next_samples() > self.budget_steps
-        return over and (not self.reuses or self.balance.mode == "off" or not self.balance.may_train())
+        return over and (not self.replays or self.balance.mode == "off" or not self.balance.may_train())
 
     def _spent(self) -> int:
         """Environment steps that count towards the budget."""
         return self.steps + self.fusion.steps_elsewhere if self.fusion.shares_budget else self.steps
 
     def _next_samples(self) -> int:
-        return self.balance.chunk_samples if self.reuses else self.balance.round_samples
+        return self.balance.chunk_samples if self.replays else self.balance.round_samples - self._round.samples
 
     def _may_take_in(self) -> bool:
         if self.announced:
@@ -144,7 +157,17 @@ class Learner(Role):
         return bool(fits) or self.balance.may_train()
 
     def _may_update(self) -> bool:
-        return not self.announced and len(self.pending) >= self.balance.round_chunks
+        # Weights of the last round are published first; the next round begins after that.
+        return not self.announced and not self._unpublished and bool(self._next_chunks())
+
+    def _next_chunks(self) -> Sequence[ChunkHeader]:
+        return self.discipline.next_round(self.pending, self._round.chunks)
+
+    def _may_publish(self) -> bool:
+        """Whether there are new weights that actors will use, and nothing has to be waited for first."""
+        if self.working or not self._unpublished or self.fusion.awaits_mean or self._exhausted():
+            return False
+        return self.discipline.may_publish(self.pending)
 
     def _may_credit(self) -> bool:
         return self.credits.idle > 0 and not self._stopped() and self.balance.may_grant()
@@ -154,13 +177,13 @@ class Learner(Role):
         return self.credits.idle > 0 and self.balance.may_widen(idle_actor=self.credits.someone_waits())
 
     def _lag(self, chunk: ChunkHeader) -> Lag:
-        """How far the learner is ahead of a chunk's policy."""
+        """Staleness of a chunk: how far the learner is ahead of its policy."""
         return Lag(self.version - chunk.version, self.rounds - self.versions.rounds(chunk.version))
 
     # Calls
 
     def _evict(self) -> list[Effect]:
-        """Drop chunks that were admitted and would be beyond the bound if they were trained on now."""
+        """Drop admitted chunks that would now be beyond the bound."""
         self._look_for_overtaken = False
         self._follow_speeds()
         if self.staleness.bound is None or self.staleness.correct:
@@ -171,15 +194,11 @@ class Learner(Role):
                 self.pending.append(chunk)
                 continue
             self.staleness.evict(chunk.count)
-            if self.reuses:
-                self.balance.arrive(1)
-            else:
-                self.balance.withdraw(chunk.count)
-            self.credits.reclaim(chunk.slot)
+            self._drop(chunk)
         return []
 
     def _take_in(self) -> list[Effect]:
-        """Replay: all that came goes in, and a round follows if there is one to do."""
+        """With a replay: insert all chunks that arrived, and train for a round if one may begin."""
         before, taken = self.steps, 0
         for chunk in self.pending:
             if self._spent() + chunk.count > self.budget_steps:
@@ -194,18 +213,24 @@ class Learner(Role):
         return self._begin(Update(chunks, before + self.fusion.steps_elsewhere, train=self.balance.may_train()))
 
     def _update(self) -> list[Effect]:
-        """Once each: a round of the chunks that came first."""
-        n = self.balance.round_chunks
-        chunks, self.pending = self.pending[:n], self.pending[n:]
-        # Order of arrival is chance; order of producer is not. The sum over a batch then is the same in every run.
-        chunks.sort(key=lambda chunk: (chunk.producer, chunk.sequence))
+        """Without a replay: train for a round, or a part of one, on the chunks that arrived first."""
+        # Ordered by producer, because order of arrival is random. So sums over a batch are the same in every run.
+        chunks = sorted(self._next_chunks(), key=lambda chunk: (chunk.producer, chunk.sequence))
+        taken = {id(chunk) for chunk in chunks}
+        self.pending = [chunk for chunk in self.pending if id(chunk) not in taken]
         before = self.steps
         for chunk in chunks:
             self.steps += chunk.count
             self.staleness.use(self._lag(chunk))
         self._mark_snapshot(before)
         stale = any(chunk.version < self.version for chunk in chunks)
-        return self._begin(Update(chunks, before + self.fusion.steps_elsewhere, stale=stale))
+        steps = before - self._round.samples + self.fusion.steps_elsewhere
+        self._round.chunks += chunks
+        if not self.discipline.accumulates:
+            return self._begin(Update(chunks, steps, stale=stale))
+        last = len(self._round.chunks) == self.balance.round_chunks
+        share = sum(chunk.count for chunk in chunks) / self.balance.round_samples
+        return self._begin(Update(chunks, steps, last, stale, share))
 
     def _begin(self, update: Update) -> list[Effect]:
         self.working = True
@@ -216,7 +241,7 @@ class Learner(Role):
         return [Work(update)]
 
     def _credit(self) -> list[Effect]:
-        """Give back as many slots as may be, first to the actors that have the least credit."""
+        """Return as many slots as allowed, first to the actors that have the least credit."""
         granted = []
         while self.credits.idle and self.balance.may_grant():
             self.balance.grant()
@@ -232,10 +257,8 @@ class Learner(Role):
         self.fusion.adopt()
         return [Work(Adopt())]
 
-    def _answered(self, *, publish: bool) -> list[Effect]:
-        """The Root's answer to our latest push is in the weights."""
-        self.fusion.answered()
-        return [*self.fusion.push(self.steps), *(self._publish() if publish else [])]
+    def _push(self) -> list[Effect]:
+        return [self.fusion.push(self.steps)]
 
     def _finish(self) -> list[Effect]:
         self.announced = True
@@ -267,32 +290,30 @@ class Learner(Role):
                 self.versions.publish(self.version, self.rounds)
                 return [PublishWeights(self.version), *([] if self.snapshot_every_steps is None else self._snapshot())]
             case Arrived(chunks=chunks):
-                self._arrived(chunks)
+                self._arrived.extend(chunks)
             case SaveAsked():
                 self._save_due = True
             case ModelArrived(stamps=stamps):
-                waited = self.fusion.awaits_mean
-                if self.fusion.arrived(stamps):
-                    self.fusion.adopt()
-                    return self._answered(publish=waited)
+                self.fusion.arrived(stamps)
             case WorkDone(result=UpdateDone() as done, took_ns=took_ns):
-                return self._updated(done, took_ns)
+                self._updated(done, took_ns)
             case WorkDone(result=Adopted()):
                 self.version += 1
-                return self._answered(publish=True)
+                self._unpublished = True
+                self.fusion.answered()
         return []
 
     def _publish(self) -> list[Effect]:
-        """Unless nobody will sample with these weights any more."""
-        if self._exhausted():
-            return []
+        self._unpublished = False
         self.versions.publish(self.version, self.rounds, (chunk.version for chunk in self.pending))
         return [PublishWeights(self.version)]
 
-    def _arrived(self, chunks: Sequence[ChunkHeader]) -> None:
+    def _admit(self) -> list[Effect]:
+        """Check chunks that arrived: some may be trained on, others are too old."""
+        chunks, self._arrived = self._arrived, []
         for chunk in chunks:
             self.balance.speeds.produced(chunk.producer, chunk.took_ns)
-        # Before they are held to it: how long they took is a part of what the bound follows.
+        # Before the check, because the bound follows the times that chunks took.
         self._follow_speeds()
         for chunk in chunks:
             if chunk.layout != self.layout:
@@ -300,9 +321,9 @@ class Learner(Role):
             known = self.sequences.lost, self.sequences.restarted
             lost = self.sequences.see(chunk.producer, chunk.sequence)
             self.credits.spend(chunk.slot.arena)
-            if lost is not None and self._admit(chunk):
+            if lost is not None and self._within_the_bound(chunk):
                 self.pending.append(chunk)
-                if not self.reuses:
+                if not self.replays:
                     self.balance.arrive(1)
                     self.balance.insert(chunk.count)
             else:
@@ -310,9 +331,28 @@ class Learner(Role):
                 self.credits.reclaim(chunk.slot)
             if known != (self.sequences.lost, self.sequences.restarted):
                 self._recount(chunk.slot.arena)
+        self._give_up()
+        return []
 
-    def _admit(self, chunk: ChunkHeader) -> bool:
-        """Whether the bound, which follows the producers' speeds, lets a chunk that arrived pass."""
+    def _give_up(self) -> None:
+        """Drop what the discipline gives up so that no actor has to wait."""
+        given_up = {id(chunk) for chunk in self.discipline.given_up(self.pending, self._under_way)}
+        if given_up:
+            kept = [chunk for chunk in self.pending if id(chunk) not in given_up]
+            for chunk in (chunk for chunk in self.pending if id(chunk) in given_up):
+                self._drop(chunk)
+            self.pending, self.overwritten = kept, self.overwritten + len(given_up)
+
+    def _drop(self, chunk: ChunkHeader) -> None:
+        """A chunk that was admitted leaves unused."""
+        if self.replays:
+            self.balance.arrive(1)
+        else:
+            self.balance.withdraw(chunk.count)
+        self.credits.reclaim(chunk.slot)
+
+    def _within_the_bound(self, chunk: ChunkHeader) -> bool:
+        """Whether a chunk that arrived is within the bound, which follows the producers' speeds."""
         behind = self.rounds - self.versions.use(chunk.producer, chunk.version)
         return self.staleness.admit(Lag(self.version - chunk.version, behind), chunk.count)
 
@@ -321,36 +361,36 @@ class Learner(Role):
             self.staleness.narrow(self.balance.lag_rounds())
 
     def _recount(self, arena: int) -> None:
-        """Chunks were lost with a process: its slots that are not in our hands are its successor's to write."""
+        """Count credit again after a process died: its successor may write all its slots that we do not hold."""
         read = sum(chunk.slot.arena == arena for chunk in (*self.pending, *self._under_way))
         self.balance.recount(self.credits.recount(arena, read))
 
-    def _updated(self, done: UpdateDone, took_ns: int) -> list[Effect]:
+    def _updated(self, done: UpdateDone, took_ns: int) -> None:
         for chunk in done.chunks:
             self.credits.reclaim(chunk.slot)
         self._under_way = ()
+        now = self._round
+        now.rows, now.took_ns = now.rows + done.rows, now.took_ns + took_ns
         if self._training:
             self.rounds += 1
             self.fusion.round_ended(self.balance.round_samples)
-            self.balance.end_round(done.rows, took_ns)
+            self.balance.end_round(now.rows, now.took_ns)
             self._look_for_overtaken = True
-        if not done.optimizer_steps:
-            return []
+        if self._training or self.replays:
+            self._round = Round()
         self.optimizer_steps += done.optimizer_steps
         self.version += done.optimizer_steps
-        effects = self.fusion.push(self.steps)
-        # Whoever waits comes first: actors get their weights before anything else is done.
-        return effects if self.fusion.awaits_mean else [*effects, *self._publish()]
+        self._unpublished = self._unpublished or done.optimizer_steps > 0
 
     def closing(self) -> list[Effect]:
-        # However it ended: the last policy is handed out, and what is needed to go on is stored.
+        # At any end, the last policy is handed out and the state is stored.
         last = [] if self.snapshot_every_steps is None or self.snapshot_version == self.version else self._snapshot()
         return [*last, *(self._save() if self.saves else [])]
 
     # What is stored
 
     def state(self) -> dict[str, Any]:
-        """What a successor counts on from, as JSON can hold it."""
+        """Counts as plain data, which a restarted learner continues."""
         return {
             **{name: getattr(self, name) for name in TOTALS},
             **{name: getattr(self.fusion, name) for name in FUSION_TOTALS},
@@ -359,18 +399,18 @@ class Learner(Role):
         }
 
     def restore(self, state: Mapping[str, Any], *, replay_kept: bool) -> None:
-        """Go on where another one was, before anything else happens; chunks that it had not trained on are lost."""
+        """Continue from the state of another learner. Call it first. Chunks that were not trained on are lost."""
         for name in TOTALS:
             setattr(self, name, state[name])
         for name in FUSION_TOTALS:
             setattr(self.fusion, name, state[name])
-        # Without a replay, what was taken in and not yet trained on was in slots, and is gone.
-        self.balance.restore(state["balance"], kept=replay_kept and self.reuses)
+        # Without a replay, samples that were not trained on yet were in slots and are lost.
+        self.balance.restore(state["balance"], kept=replay_kept and self.replays)
         self.staleness.restore(state["staleness"])
 
     # Accounts
 
-    def waiting_for(self) -> Waiting:
+    def waiting_for(self) -> Lack:
         if self.announced:
             return "stop"
         return "barrier" if self.fusion.awaits_mean else "samples"
@@ -385,6 +425,7 @@ class Learner(Role):
             "samples_consumed_unique": float(self.steps),
             "chunks_lost": float(self.sequences.lost),
             "chunks_duplicated": float(self.sequences.duplicated),
+            "chunks_overwritten": float(self.overwritten),
             "producers_restarted": float(self.sequences.restarted),
             "means_adopted": float(self.fusion.adopted),
             **self.staleness.counters(),

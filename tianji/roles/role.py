@@ -1,7 +1,7 @@
-"""The contract of a role: it is handed events and hands back effects; a table of triggers says what starts what.
+"""Contract of a role: it takes events and returns effects. Its trigger table lists which condition starts which action.
 
-A role never opens a socket, sleeps, reads a clock or computes anything costly. A world performs its effects and
-reports their completion as further events, so the same code runs in real processes and in a test's for loop.
+A role never opens a socket, sleeps, reads a clock or computes anything costly. A world performs its effects and reports their
+completion as events. So the same code runs in real processes and in a test's for loop.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from typing import Any, Literal
 from tianji.averaging import Stamp
 from tianji.messages import ChunkHeader, SlotRef
 
-# Events: what a world tells a role.
+# Events: messages from a world to a role.
 
 
 @dataclass(frozen=True)
 class Begin:
-    """Everybody is connected."""
+    """All roles are connected."""
 
 
 @dataclass(frozen=True)
 class Arrived:
-    """Chunks came in on a port, oldest first; the role owns their slots until it sends or releases them."""
+    """Chunks arrived on a port, oldest first. The role owns their slots until it sends or releases them."""
 
     port: str
     chunks: Sequence[ChunkHeader]
@@ -32,7 +32,7 @@ class Arrived:
 
 @dataclass(frozen=True)
 class Credited:
-    """Slots on an outgoing port are the sender's again."""
+    """Credit: slots of an outgoing port came back to the sender."""
 
     port: str
     slots: Sequence[SlotRef]
@@ -40,55 +40,62 @@ class Credited:
 
 @dataclass(frozen=True)
 class WeightsArrived:
-    """Weights of this version are at hand; earlier ones that were not looked at are gone."""
+    """Weights of this version arrived. They replace earlier ones that were not used."""
 
     version: int
 
 
 @dataclass(frozen=True)
 class WorkDone:
-    """The work that the role started is finished, and took so many nanoseconds."""
+    """The work that the role started is finished, with its duration in nanoseconds."""
 
     result: Any
     took_ns: int = 0
 
 
 @dataclass(frozen=True)
+class WeightsWait:
+    """Newer weights arrived than those with which the current work began."""
+
+
+@dataclass(frozen=True)
 class ModelArrived:
-    """A model lies in the worker's inbox of this port: a learner's at the Root, the Root's mean at a learner."""
+    """A model arrived in the worker's inbox of this port: a learner's model at the Root, or the Root's mean at a learner."""
 
     port: str
     stamps: Sequence[Stamp]
-    """What is in it of each group, by the group's number."""
+    """Contribution of each group to the model, by the group's number."""
 
 
 @dataclass(frozen=True)
 class StopAsked:
-    """Finish what is running and end."""
+    """Request to finish the current work and end."""
 
     reason: str
 
 
 @dataclass(frozen=True)
 class SessionLost:
-    """Whoever is at the far end of an outgoing port ended: what was sent to it may be lost."""
+    """The process at the far end of an outgoing port ended. Chunks that were sent to it may be lost."""
 
     port: str
 
 
 @dataclass(frozen=True)
 class SaveAsked:
-    """Store your state as soon as it is whole."""
+    """Request to store the state as soon as it is complete."""
 
 
-Event = SaveAsked | SessionLost | Begin | Arrived | Credited | WeightsArrived | ModelArrived | WorkDone | StopAsked
+Event = (
+    SaveAsked | SessionLost | Begin | Arrived | Credited | WeightsArrived | WeightsWait | ModelArrived | WorkDone | StopAsked
+)
 
-# Effects: what a role asks of its world.
+# Effects: requests of a role to its world.
 
 
 @dataclass(frozen=True)
 class Send:
-    """Send chunks on a port; their slots go with them."""
+    """Send chunks on a port, and hand over their slots."""
 
     port: str
     chunks: Sequence[ChunkHeader]
@@ -96,7 +103,7 @@ class Send:
 
 @dataclass(frozen=True)
 class Release:
-    """Give slots back to whoever sent them on a port."""
+    """Return slots to their senders on a port."""
 
     port: str
     slots: Sequence[SlotRef]
@@ -104,21 +111,31 @@ class Release:
 
 @dataclass(frozen=True)
 class Work:
-    """Run the role's worker on this; `WorkDone` follows."""
+    """Run the role's worker on this argument. `WorkDone` follows."""
 
     argument: Any
 
 
 @dataclass(frozen=True)
+class Cut:
+    """End the current work early, with a partial result."""
+
+
+@dataclass(frozen=True)
+class Renew:
+    """Continue the current work with the newer weights."""
+
+
+@dataclass(frozen=True)
 class PublishWeights:
-    """Make the worker's weights the latest, under this version."""
+    """Publish the worker's weights as the latest, under this version."""
 
     version: int
 
 
 @dataclass(frozen=True)
 class PushModel:
-    """Send the worker's model to whoever averages models, or has them averaged, under this number."""
+    """Send the worker's model under this number, from a learner to the Root or back."""
 
     number: int
     stamps: Sequence[Stamp]
@@ -127,7 +144,7 @@ class PushModel:
 
 @dataclass(frozen=True)
 class TakeSnapshot:
-    """Hand the policy to the launcher, stamped."""
+    """Send a snapshot of the policy to the launcher, with its step and version."""
 
     version: int
     steps: int
@@ -135,31 +152,31 @@ class TakeSnapshot:
 
 @dataclass(frozen=True)
 class SaveState:
-    """Store the worker's state, and beside it these values of the role's own."""
+    """Store the worker's state together with these values of the role."""
 
     values: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class Announce:
-    """The role has done all that it was asked to do; the launcher decides what follows."""
+    """Report that the role has used up its budget. The launcher decides what follows."""
 
     reason: str
 
 
 @dataclass(frozen=True)
 class End:
-    """Nothing will follow: account for yourself and leave."""
+    """Send the final report and end."""
 
 
-Effect = Send | Release | Work | PublishWeights | PushModel | TakeSnapshot | SaveState | Announce | End
+Effect = Send | Release | Work | Cut | Renew | PublishWeights | PushModel | TakeSnapshot | SaveState | Announce | End
 
-Waiting = Literal["samples", "weights", "credit", "barrier", "stop"]
+Lack = Literal["samples", "weights", "credit", "barrier", "stop"]
 
 
 @dataclass(frozen=True)
 class Trigger:
-    """When `condition` holds, `call` acts; it must make its own condition false."""
+    """A condition and the action that it starts. `call` must make `condition` false."""
 
     name: str
     condition: Callable[[], bool]
@@ -170,8 +187,8 @@ class Trigger:
 class Role(ABC):
     """A state machine with a trigger table.
 
-    `handle` lets `absorb` take what happened into the state, then fires triggers, in the order of the table, until no
-    condition holds.
+    `handle` passes each event to `absorb`, which updates the state. Then it fires triggers, in the order of the table, until
+    no condition holds.
     """
 
     name: str
@@ -189,14 +206,14 @@ class Role(ABC):
 
     @abstractmethod
     def absorb(self, event: Event) -> list[Effect]:
-        """Take an event into the state; return what follows from it unconditionally."""
+        """Update the state by an event, and return the effects that follow unconditionally."""
 
     @abstractmethod
-    def waiting_for(self) -> Waiting:
-        """What an idle role lacks, for the account of time."""
+    def waiting_for(self) -> Lack:
+        """What an idle role is waiting for, for the account of time."""
 
     def next_model(self) -> str | None:
-        """The port whose model an idle role needs before it can do anything; None: whatever comes at any end is of use."""
+        """Port whose model an idle role needs before it can continue. None: any arrival is useful."""
         return None
 
     def counters(self) -> dict[str, float]:
@@ -208,11 +225,11 @@ class Role(ABC):
         return {}
 
     def closing(self) -> list[Effect]:
-        """What the role still owes when it ends."""
+        """Last effects of the role when it ends."""
         return []
 
     def handle(self, *events: Event) -> list[Effect]:
-        """Advance by what has happened since the last call, in order."""
+        """Handle the events since the last call, in order, and return the effects."""
         effects: list[Effect] = []
         if self.ended:
             return effects

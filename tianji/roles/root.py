@@ -1,4 +1,4 @@
-"""Root: averages the groups' models. It keeps the latest of each group, so that a fast group is never counted twice."""
+"""Root: averages the models of the groups. It keeps each group's latest model, so that no group counts twice."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tianji.averaging import Stamp
-from tianji.roles.role import Effect, Event, ModelArrived, PushModel, Role, Trigger, Waiting, Work, WorkDone
+from tianji.roles.role import Effect, Event, Lack, ModelArrived, PushModel, Role, Trigger, Work, WorkDone
 
 
 @dataclass(frozen=True)
 class Average:
-    """Work: average the latest models of these groups, by the samples behind them."""
+    """Work: average the latest models of these groups, weighted by their samples."""
 
     groups: Sequence[int]
     samples: Sequence[int]
@@ -19,32 +19,33 @@ class Average:
 
 @dataclass(frozen=True)
 class Averaged:
-    """The mean is ready."""
+    """Result of `Average`: the mean is ready."""
 
 
 @dataclass
 class Root(Role):
-    """State of the Root.
+    """State machine of the Root.
 
     Parameters
     ----------
     groups
-        how many there are; group g's models arrive on the port named g.
-    waits
-        True averages when every group has pushed the same number (on-policy); False whenever a model arrives.
+        number of groups. The models of group g arrive on the port named g.
+    barrier
+        True averages when every group has pushed the same number of times (on-policy). False averages whenever a model
+        arrives.
     """
 
     groups: int
-    waits: bool
+    barrier: bool
     published: int = field(default=0, init=False)
     stale: bool = field(default=False, init=False)
-    """A model has come that no mean has in it yet."""
+    """Whether a model arrived that is not in a mean yet."""
     averaged: tuple[Stamp, ...] = field(default=(), init=False)
 
     def __post_init__(self) -> None:
         self.latest = [Stamp()] * self.groups
         self.answered = [0] * self.groups
-        """Of each group the number of the push that the last mean which it was sent has in it."""
+        """Number of each group's latest push in the last mean that was sent to it."""
         super().__post_init__()
 
     def table(self) -> tuple[Trigger, ...]:
@@ -53,11 +54,11 @@ class Root(Role):
     def _may_average(self) -> bool:
         if self.working or self.stopping is not None or not self.stale:
             return False
-        return not self.waits or len({stamp.number for stamp in self.latest}) == 1
+        return not self.barrier or len({stamp.number for stamp in self.latest}) == 1
 
     def _average(self) -> list[Effect]:
         self.working, self.stale = True, False
-        # Models that come from now on are for the next mean.
+        # Models that arrive from now on are for the next mean.
         self.averaged = tuple(self.latest)
         heard = [g for g, stamp in enumerate(self.averaged) if stamp.number]
         return [Work(Average(heard, [self.averaged[g].samples for g in heard]))]
@@ -69,20 +70,20 @@ class Root(Role):
                 self.stale = True
             case WorkDone(result=Averaged()):
                 self.published += 1
-                # A mean answers a push: who has not pushed since the last one waits for none, and would pass it over.
+                # A mean answers a push. A group that has not pushed since the last mean would ignore it.
                 asking = [g for g, stamp in enumerate(self.averaged) if stamp.number > self.answered[g]]
                 for g in asking:
                     self.answered[g] = self.averaged[g].number
                 return [PushModel(self.published, self.averaged, [str(g) for g in asking])]
         return []
 
-    def waiting_for(self) -> Waiting:
-        return "barrier" if self.waits else "weights"
+    def waiting_for(self) -> Lack:
+        return "barrier" if self.barrier else "weights"
 
     def next_model(self) -> str | None:
-        if not self.waits or self.stopping is not None:
+        if not self.barrier or self.stopping is not None:
             return None
-        # One after the other: a Root that woke for each would do so eight times for a mean of eight, and mostly for nothing.
+        # One port after the other: waking for each model would mean eight wake-ups for a mean of eight.
         fewest = min(range(self.groups), key=lambda g: self.latest[g].number)
         return str(fewest)
 

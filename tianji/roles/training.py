@@ -1,30 +1,45 @@
-"""What a learner has its worker do, and what it hears when that is done."""
+"""Work of a learner's worker, and its results."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tianji.messages import ChunkHeader
 
 
 @dataclass(frozen=True)
 class Update:
-    """Work: take these chunks in and, if `train`, do one round of updates.
+    """Work: read these chunks and, if `train` is set, do one round of updates.
 
-    `steps` environment steps, over all groups, came before these chunks. `stale`: one of them is of an older policy
-    than the one that is trained.
+    `steps` is the number of environment steps before these chunks, over all groups. `stale` says whether one of them comes
+    from an older policy than the one that is trained. `share` is their share of their round's rows, where gradients
+    accumulate; `train` then marks the last chunks of the round.
     """
 
     chunks: Sequence[ChunkHeader]
     steps: int
     train: bool = True
     stale: bool = False
+    share: float | None = None
+
+
+@dataclass
+class Round:
+    """The round that is being trained on: more than one piece of work where gradients accumulate."""
+
+    chunks: list[ChunkHeader] = field(default_factory=list)
+    rows: int = 0
+    took_ns: int = 0
+
+    @property
+    def samples(self) -> int:
+        return sum(chunk.count for chunk in self.chunks)
 
 
 @dataclass(frozen=True)
 class UpdateDone:
-    """The chunks were taken in; their slots are free. `rows` were trained on in so many optimizer steps."""
+    """Result of `Update`: the slots are free. It has the rows trained on and the number of optimizer steps."""
 
     chunks: Sequence[ChunkHeader]
     optimizer_steps: int
@@ -33,9 +48,9 @@ class UpdateDone:
 
 @dataclass(frozen=True)
 class Adopt:
-    """Work: let the weights be the mean of the groups, and keep what was learned since they were pushed."""
+    """Work: adopt the mean of the groups as weights, and keep what was learned since the push."""
 
 
 @dataclass(frozen=True)
 class Adopted:
-    """The mean is adopted."""
+    """Result of `Adopt`: the mean was adopted."""

@@ -1,4 +1,4 @@
-"""Builds one role's host: its state machine, its worker and its ends of the edges."""
+"""Builds the host of a role: its state machine, its worker and its ends of the edges."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from msgspec import Struct
 
 from tianji import topology as names
 from tianji.algorithms.state import State
-from tianji.balance import Balance
 from tianji.channel.base import Inlet, WeightsOutlet
-from tianji.channel.registry import Network
-from tianji.config import LEAST_LAG_ROUNDS, TrainConfig
-from tianji.envs import EnvDescription
+from tianji.channel.registry import Channels
+from tianji.config import TrainConfig
+from tianji.environments.description import EnvDescription
+from tianji.layout import ChunkLayout
 from tianji.messages import LIFE
 from tianji.roles.actor import Actor
 from tianji.roles.buffer import Buffer
@@ -24,31 +24,61 @@ from tianji.roles.fusion import ROOT, Membership
 from tianji.roles.learner import Learner
 from tianji.roles.root import Root
 from tianji.run_folder import read_state, read_values, state_path
-from tianji.staleness import StalenessLedger
 from tianji.telemetry import Clock, Sink
 from tianji.topology import RoleSpec, Topology, chunk_edge, has_root, model_size, parameters
-from tianji.worlds.averager import Averager
 from tianji.worlds.host import Host, Models, Trace
-from tianji.worlds.sampler import Sampler
-from tianji.worlds.trainer import Trainer
-from tianji.worlds.workers import Idle, chunk_views
+from tianji.worlds.workers import Body, Idle, ModelWorker, Worker, chunk_views
 
 
 class Store(Struct, frozen=True):
-    """Where learners keep their state."""
+    """Folder in which learners store their state."""
 
     folder: str
     resume: bool
-    """Whether they begin with what lies there."""
+    """Whether learners start from the state in the folder."""
 
 
 class Past(Struct, frozen=True):
-    """What came before a role's process."""
+    """History of a role before its current process."""
 
     life: int = 0
-    """How many processes of this role were there before."""
+    """Number of earlier processes of this role."""
     steps: int = 0
-    """Environment steps that an actor has made."""
+    """Environment steps of an actor's earlier processes."""
+
+
+class Workers:
+    """Factory of the roles' workers. A world may use another one, for instance with workers that only say how long work takes.
+
+    Modules are imported when a role needs them, because environments take long to import.
+    """
+
+    def averager(self, parameters: int, groups: int) -> ModelWorker:
+        """Worker of the Root."""
+        from tianji.worlds.averager import Averager
+
+        return Averager(parameters, groups)
+
+    def trainer(self, config: TrainConfig, describe: EnvDescription, body: Body, store: Path | None, group: int) -> ModelWorker:
+        """Worker of a learner."""
+        from tianji.worlds.trainer import Trainer
+
+        return Trainer(config, describe, body, store, group)
+
+    def sampler(
+        self,
+        config: TrainConfig,
+        describe: EnvDescription,
+        layout: ChunkLayout,
+        body: Body,
+        index: int,
+        clock: Clock,
+        past: Past,
+    ) -> Worker:
+        """Worker of an actor."""
+        from tianji.worlds.sampler import Sampler
+
+        return Sampler(config, describe, layout, body, index, clock, life=past.life, steps=past.steps)
 
 
 class Assembler:
@@ -57,11 +87,13 @@ class Assembler:
     Parameters
     ----------
     pace
-        the time that roles are told of; see `Host`.
+        clock of the times that roles receive; see `Host`.
     trace
-        is told everything that roles hear and do.
+        receives all events and effects of the roles.
     store
-        where learners keep their state; None: nowhere.
+        folder of the learners' state; None: it is not stored.
+    workers
+        makes the roles' workers.
     """
 
     def __init__(
@@ -69,43 +101,44 @@ class Assembler:
         config: TrainConfig,
         describe: EnvDescription,
         topology: Topology,
-        network: Network,
+        channels: Channels,
         tell: Sink,
         *,
         pace: Clock = time.monotonic_ns,
         trace: Trace | None = None,
         store: Store | None = None,
+        workers: Workers | None = None,
     ) -> None:
-        self.config, self.describe, self.topology, self.network = config, describe, topology, network
+        self.config, self.describe, self.topology, self.channels = config, describe, topology, channels
         self.tell, self.pace, self.trace, self.store = tell, pace, trace, store
-        self.clock = time.monotonic_ns
+        self.clock, self.workers = time.monotonic_ns, workers or Workers()
         self.edge = chunk_edge(config, describe)
         self._bound: dict[str, Any] = {}
 
     @cached_property
     def parameters(self) -> int:
-        """Length of the vector of weights: a buffer, which has none, need not make a user's network to know it."""
+        """Number of parameters of the network, computed only for roles that need it."""
         return parameters(self.config, self.describe)
 
-    def bind(self, spec: RoleSpec) -> dict[str, str]:
-        """Open the ends of edges that others come to; where they are, by the edge's name."""
+    def bind(self, *specs: RoleSpec) -> dict[str, str]:
+        """Bind the ends of these roles, and return their addresses by the edge's name."""
         for name, (owner, _) in names.edges(self.topology.roles).items():
-            if owner == spec and name not in self._bound:
+            if owner in specs and name not in self._bound:
                 address = self.topology.addresses[name]
                 if name.startswith(("chunks", "batches")):
-                    self._bound[name] = self.network.inlet(address, self.edge)
+                    self._bound[name] = self.channels.inlet(address, self.edge)
                 else:
                     models = not name.startswith("weights")
                     vector = model_size(self.config, self.describe) if models else self.parameters
-                    self._bound[name] = self.network.weights_outlet(address, vector)
+                    self._bound[name] = self.channels.weights_outlet(address, vector)
         return {name: end.uri for name, end in self._bound.items()}
 
     def wire(self, addresses: dict[str, str]) -> None:
-        """The addresses of all edges are known."""
+        """Set the addresses of all edges."""
         self.topology = msgspec.structs.replace(self.topology, addresses=addresses)
 
     def build(self, spec: RoleSpec, past: Past | None = None) -> Host:
-        """One role's host."""
+        """Build the host of a role."""
         self.bind(spec)
         kinds = {"root": self._root, "learner": self._learner, "buffer": self._buffer, "actor": self._actor}
         host = kinds[spec.kind](spec, past or Past())
@@ -124,30 +157,30 @@ class Assembler:
     def _root(self, spec: RoleSpec, past: Past) -> Host:
         config, addresses = self.config, self.topology.addresses
         size = model_size(config, self.describe)
-        worker = Averager(self.parameters, config.groups, self.clock)
-        inlets = {str(g): self.network.weights_inlet(addresses[names.model(g)], size) for g in range(config.groups)}
+        worker = self.workers.averager(self.parameters, config.groups)
+        inlets = {str(g): self.channels.weights_inlet(addresses[names.model(g)], size) for g in range(config.groups)}
         outlets = {str(g): self._publisher(names.mean(g)) for g in range(config.groups)}
-        role = Root(spec.name, groups=config.groups, waits=config.on_policy)
+        role = Root(spec.name, groups=config.groups, barrier=config.rule.groups_wait)
         return self._host(role, worker, models=Models(worker, inlets, outlets))
 
     def _learner(self, spec: RoleSpec, past: Past) -> Host:
         config, g, port = self.config, spec.group, self.topology.learner_port
         inlet = self._inlet(names.batches(g) if port == "batches" else names.chunks(g))
         store = None if self.store is None else state_path(Path(self.store.folder), g)
-        worker = Trainer(config, self.describe, chunk_views(self.edge.layout, inlet.body), self.clock, store, g)
+        worker = self.workers.trainer(config, self.describe, chunk_views(self.edge.layout, inlet.body), store, g)
         role = learner(spec, config, self.edge.layout.id, port, saves=store is not None)
-        # Actors begin with the credit of the first window; all else is the learner's to grant.
+        # Actors begin with the credit of the first window. The learner grants the rest.
         inlet.reserve(role.credits.waiting(), relayed=port == "batches")
         if store is not None and self.store is not None and self.store.resume:
             resume(role, worker, read_state(store))
-            if config.on_policy and config.groups > 1:
-                # Groups that wait for each other must have as many rounds to go: those that stored later repeat some.
+            if role.discipline.groups_wait and config.groups > 1:
+                # Groups that wait for each other must have the same number of rounds left, so some repeat rounds.
                 kept = (read_values(state_path(Path(self.store.folder), group)) for group in range(config.groups))
                 role.steps = min(values["learner"]["steps"] for values in kept)
         models = None
         if has_root(config):
             size = model_size(config, self.describe)
-            mean = self.network.weights_inlet(self.topology.addresses[names.mean(g)], size)
+            mean = self.channels.weights_inlet(self.topology.addresses[names.mean(g)], size)
             models = Models(worker, {ROOT: mean}, {ROOT: self._publisher(names.model(g))})
         weights_out = self._publisher(names.weights(g))
         return self._host(role, worker, inlets={port: inlet}, weights_out=weights_out, models=models)
@@ -155,13 +188,13 @@ class Assembler:
     def _buffer(self, spec: RoleSpec, past: Past) -> Host:
         g = spec.group
         inlet = self._inlet(names.chunks(g))
-        relay = self.network.relay(self.topology.addresses[names.batches(g)], self.edge, inlet)
-        role = Buffer(spec.name, batch_chunks=self.config.gathered_chunks, of_each=self.config.on_policy)
+        relay = self.channels.relay(self.topology.addresses[names.batches(g)], self.edge, inlet)
+        role = Buffer(spec.name, discipline=self.config.rule)
         return self._host(role, Idle(), inlets={"chunks": inlet}, outlets={"batches": relay})
 
     def _actor(self, spec: RoleSpec, past: Past) -> Host:
-        config, network, addresses = self.config, self.network, self.topology.addresses
-        outlet = network.outlet(addresses[names.chunks(spec.group)], self.edge, spec.index)
+        config, channels, addresses = self.config, self.channels, self.topology.addresses
+        outlet = channels.outlet(addresses[names.chunks(spec.group)], self.edge, spec.index)
         layout = self.edge.layout
         number = spec.group * config.actors + spec.index
         body = chunk_views(layout, outlet.slot)
@@ -170,22 +203,22 @@ class Assembler:
                 spec.name,
                 producer=spec.index,
                 layout=layout.id,
-                fresh_weights=config.on_policy,
+                discipline=config.rule,
                 sequence=past.life * LIFE,
             ),
-            Sampler(config, self.describe, layout, body, number, self.clock, life=past.life, steps=past.steps),
+            self.workers.sampler(config, self.describe, layout, body, number, self.clock, past),
             outlets={"chunks": outlet},
-            weights_in=network.weights_inlet(addresses[names.weights(spec.group)], self.parameters),
+            weights_in=channels.weights_inlet(addresses[names.weights(spec.group)], self.parameters),
         )
 
 
-def resume(role: Learner, worker: Trainer, state: State) -> None:
-    """Let a learner go on where its predecessor was when it stored this.
+def resume(role: Learner, worker: Worker, state: State) -> None:
+    """Continue a learner from a stored state.
 
     Raises
     ------
     ValueError
-        when that was of another configuration.
+        if the state belongs to another configuration.
     """
     values = state.values
     worker.restore(State(state.arrays, values["algorithm"]))
@@ -193,37 +226,21 @@ def resume(role: Learner, worker: Trainer, state: State) -> None:
 
 
 def learner(spec: RoleSpec, config: TrainConfig, layout: int, port: str, *, saves: bool = False) -> Learner:
-    """The learner of a configuration."""
-    # Actors that wait for fresh weights need no other credit.
-    mode = "one-sided" if config.on_policy else config.balance
+    """Make the learner of a configuration."""
+    discipline = config.rule
+    waits = discipline.groups_wait
     membership = None
     if has_root(config):
-        membership = Membership(spec.group, config.groups, config.fusion_rounds, waits=config.on_policy)
+        membership = Membership(spec.group, config.groups, config.fusion_rounds, barrier=waits)
     return Learner(
         spec.name,
         port=port,
         layout=layout,
-        balance=Balance(
-            mode,
-            round_chunks=config.round_chunks,
-            chunk_samples=config.chunk_samples,
-            reuse=config.reuse,
-            producers=config.actors,
-            slots=config.actors * config.chunk_slots,
-            batch_chunks=config.gathered_chunks,
-            lag_rounds=None if config.on_policy else config.most_lag_rounds,
-            free_samples=config.dqn.learning_starts if config.algo == "dqn" else 0,
-        ),
-        staleness=StalenessLedger(
-            config.most_lag_rounds,
-            measured=config.lag_is_measured,
-            least=LEAST_LAG_ROUNDS.get(config.algo, 0),
-            correct=config.beyond_bound == "correct",
-        ),
-        reuses=config.algo == "dqn",
-        # Groups that wait for each other do as much each.
-        budget_steps=config.stop_steps // (config.groups if config.on_policy else 1),
-        # One learner speaks for all: its steps are those of all groups.
+        discipline=discipline,
+        replays=config.hyperparameters.replays,
+        # Groups that wait for each other have equal budgets.
+        budget_steps=config.stop_steps // (config.groups if waits else 1),
+        # Only one learner takes snapshots, by the steps of all groups.
         snapshot_every_steps=config.snapshot_every_steps if spec.group == 0 else None,
         membership=membership,
         saves=saves,

@@ -1,4 +1,4 @@
-"""What the Root has computed for it: means of models."""
+"""Worker of the Root, which computes means of models."""
 
 from __future__ import annotations
 
@@ -6,26 +6,26 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tianji.algorithms.networks import Vector
+from tianji.algorithms.base import Slices
+from tianji.algorithms.flat import Vector
 from tianji.averaging import Stamp, mean, message_size, pack, stamps_of
 from tianji.roles.root import Average, Averaged
-from tianji.telemetry import Account, Clock
+from tianji.worlds.workers import ModelWorker
 
 
-class Averager:
+class Averager(ModelWorker):
     """Keeps the latest model of each group, and the mean."""
 
-    def __init__(self, parameters: int, groups: int, clock: Clock) -> None:
-        self.account = Account()
-        self._parameters, self._clock = parameters, clock
+    def __init__(self, parameters: int, groups: int) -> None:
+        super().__init__()
+        self._parameters = parameters
         self._inboxes = [np.zeros(message_size(parameters, groups), np.float32) for _ in range(groups)]
         self._outbox = np.zeros(message_size(parameters, groups), np.float32)
         self._mean = np.zeros(parameters, np.float32)
 
-    def run(self, argument: Average) -> Averaged:
-        start = self._clock()
+    def work(self, argument: Average) -> Slices[Averaged]:
         self._mean = mean([self._inboxes[g][: self._parameters] for g in argument.groups], argument.samples)
-        self.account.busy_ns["update"] += self._clock() - start
+        yield
         return Averaged()
 
     def weights(self) -> Vector:
@@ -40,6 +40,3 @@ class Averager:
     def push(self, stamps: Sequence[Stamp]) -> Vector:
         pack(self._outbox, self._mean, stamps)
         return self._outbox
-
-    def close(self) -> None:
-        """Nothing to free."""

@@ -1,6 +1,6 @@
-"""A host joins one role to its channels and its worker: it turns what came in into events and effects into deeds.
+"""Host of a role: connects it to its channels and its worker, turns arrivals into events, and performs effects.
 
-Both worlds use it; they differ in what they do between two pumps (wait in a poller, or pump the next host).
+Both worlds use it. Between two pumps, the real world waits in a poller and the lockstep world pumps the next host.
 """
 
 from __future__ import annotations
@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
+from tianji.algorithms.base import Slices
 from tianji.channel.base import COALESCE_NS, Endpoint, Inlet, Outlet, WeightsInlet, WeightsOutlet
 from tianji.messages import ACTOR_STEPS, Done, Episodes, Progress, Saved, Snapshot, Started
 from tianji.roles.role import (
@@ -18,6 +20,7 @@ from tianji.roles.role import (
     Arrived,
     Begin,
     Credited,
+    Cut,
     Effect,
     End,
     Event,
@@ -25,6 +28,7 @@ from tianji.roles.role import (
     PublishWeights,
     PushModel,
     Release,
+    Renew,
     Role,
     SaveAsked,
     SaveState,
@@ -33,26 +37,27 @@ from tianji.roles.role import (
     StopAsked,
     TakeSnapshot,
     WeightsArrived,
+    WeightsWait,
     Work,
     WorkDone,
 )
 from tianji.telemetry import Clock, Sink
-from tianji.worlds.sampler import Sampler
-from tianji.worlds.trainer import Trainer
 from tianji.worlds.workers import ModelWorker, Worker
 
 EPISODES_NS = 20_000_000
-"""Between two times that an actor which never sleeps tells of its episodes: a message wakes two threads and a process."""
+"""Minimum nanoseconds between a busy actor's episode reports. A message wakes two threads and a process."""
+BURST_NS = 5_000_000
+"""Nanoseconds of work between two checks for arrivals. A check takes some ten microseconds."""
 PROGRESS_NS = 500_000_000
-"""Between two times that a learner or an actor says how far it is."""
+"""Minimum nanoseconds between two progress messages of a learner or an actor."""
 
 Trace = Callable[[str, Sequence[Event], Sequence[Effect]], None]
-"""Is told what each role heard and what it did about it."""
+"""Function that receives the events and effects of each role."""
 
 
 @dataclass
 class Models:
-    """Ends of the edges on which models travel between learners and the Root, and the worker that holds them."""
+    """Ends of the edges between learners and the Root, and the worker that holds the models."""
 
     worker: ModelWorker
     inlets: dict[str, WeightsInlet]
@@ -61,15 +66,15 @@ class Models:
 
 @dataclass
 class Host:
-    """One role, plugged in."""
+    """One role with its channels and its worker."""
 
     role: Role
     worker: Worker
     tell: Sink
     clock: Clock
-    """Stamps what is told, and accounts for time."""
+    """Clock of messages and of the account of time."""
     pace: Clock
-    """The time that the role is told of: that of the clock, or one that repeats."""
+    """Clock of the times that the role receives: the same one, or a count that repeats in every run."""
     inlets: dict[str, Inlet] = field(default_factory=dict)
     outlets: dict[str, Outlet] = field(default_factory=dict)
     weights_in: WeightsInlet | None = None
@@ -77,23 +82,32 @@ class Host:
     models: Models | None = None
     trace: Trace | None = None
     address: str | None = None
-    """Of this node, where there are several."""
+    """Address of this node, if there are several."""
+    leads: bool = True
+    """Whether it accounts for its process. The first host of a process does."""
+    burst_ns: int = BURST_NS
+    """Nanoseconds of work between two checks for arrivals."""
 
     def __post_init__(self) -> None:
         self.account = self.worker.account
         self._started = False
         self._work_ns = COALESCE_NS + 1
-        """How long the last piece of work took; the first is taken for a long one."""
+        """Duration of the last work in nanoseconds. The first work counts as long."""
         self._begun = False
         self._told_episodes = 0
         self._sessions_lost: dict[str, int] = {}
-        """By port, as far as the role has been told."""
+        """Number of lost sessions by port, as reported to the role."""
         self._told_ns = self.clock()
-        """When it last said how far it is."""
+        """Time of the last progress message."""
         self._early: dict[str, Event] = {}
-        """What came before the start, and must not call again."""
+        """Events from before the start, kept so that they do not wake the poller again."""
         self._done: list[Event] = []
-        """Work that is finished, and that the role has not heard of."""
+        """Finished work that the role has not been told of yet."""
+        self._slices: Slices[Any] | None = None
+        """Remaining slices of the current work."""
+        self._took_ns = self._paced_ns = 0
+        """Duration of the current work, by clock and by pace."""
+        self._news_told = False
 
     @property
     def endpoints(self) -> list[Endpoint]:
@@ -104,11 +118,11 @@ class Host:
 
     @property
     def heeded(self) -> list[Endpoint] | None:
-        """Those of its ends that matter while the role idles; None: all of them."""
+        """Ends that matter while the role idles; None: all of them."""
         port = self.role.next_model()
         if port is None or self.models is None:
             return None
-        # Whoever reads a model asks for it at its outlet, maybe after it was published: unheard, it would wait for ever.
+        # A reader may ask for a model after it was published. The outlet must answer, or the reader would wait for ever.
         return [self.models.inlets[port], *self.models.outlets.values()]
 
     @property
@@ -117,11 +131,16 @@ class Host:
 
     @property
     def worked(self) -> bool:
-        """Whether there is work that is done and that the role has not heard of: much may have come while it ran."""
+        """Whether there is finished work that the role has not been told of."""
         return bool(self._done)
 
+    @property
+    def working(self) -> bool:
+        """Whether there is unfinished work, which `pump` continues."""
+        return self._slices is not None
+
     def begin(self) -> None:
-        """Everybody is connected: let the role act."""
+        """Let the role act, once all roles are connected."""
         self._begun = True
         early, self._early = self._early, {}
         self._drive(Begin(), *early.values())
@@ -135,24 +154,27 @@ class Host:
         self._drive(SaveAsked())
 
     def pump(self, among: Sequence[Endpoint] | None = None) -> bool:
-        """Hand the role all that has happened; say whether there was anything.
+        """Hand all new events to the role and continue its work. True if there was anything to do.
 
         Parameters
         ----------
         among
-            ends to look at; None: all of them.
+            ends to check; None: all of them.
         """
         events = self._take_in(among)
         if not self._begun:
-            # Others have begun before. What they send is kept, or a poller would call for it again and again.
+            # Other roles have begun before. Their messages are kept, or the poller would wake up again and again.
             for event in events:
                 self._keep(event)
             return False
         done, self._done = self._done, []
+        under_way = self._slices
         if done or events:
-            # First what this role has done: what came meanwhile finds it as it is now.
+            # Its own finished work comes first, so that later events meet the current state.
             self._drive(*done, *events)
-        return bool(done or events)
+        if under_way is not None and not self.ended:
+            self._go_on(under_way)
+        return under_way is not None or bool(done or events)
 
     def _keep(self, event: Event) -> None:
         key = f"{type(event).__name__} {getattr(event, 'port', '')}"
@@ -162,11 +184,11 @@ class Host:
             case Credited(port=port, slots=later), Credited(slots=earlier):
                 self._early[key] = Credited(port, [*earlier, *later])
             case _:
-                # Of weights and models the latest counts.
+                # Only the latest weights and models count.
                 self._early[key] = event
 
     def _take_in(self, among: Sequence[Endpoint] | None) -> list[Event]:
-        """What has come, as events."""
+        """Read all arrivals as events."""
 
         def looked_at(end: Endpoint | None) -> bool:
             return end is not None and (among is None or end in among)
@@ -186,11 +208,16 @@ class Host:
         for port, inlet in self.inlets.items():
             if looked_at(inlet) and (chunks := inlet.receive()):
                 events.append(Arrived(port, chunks))
-        if self.weights_in is not None:
+        if self.weights_in is not None and self._slices is not None:
+            # Current work keeps the weights with which it began, unless the role says otherwise.
+            if not self._news_told and self.weights_in.pending():
+                self._news_told = True
+                events.append(WeightsWait())
+        elif self.weights_in is not None:
             version = self.weights_in.latest(self.worker.weights())
             if version is not None:
-                # A learner publishes before it gives credit. So weights are looked for after credit, and the role hears
-                # of them first: whoever was waiting for credit goes on with the weights that came with it.
+                # A learner publishes before it gives credit. So weights are read after credit and handed to the role first:
+                # an actor that waited for credit then continues with the weights that came with it.
                 events.insert(0, WeightsArrived(version))
         if self.models is not None:
             for model_out in self.models.outlets.values():
@@ -202,37 +229,63 @@ class Host:
         return events
 
     def _drive(self, *events: Event) -> None:
-        """Let the role handle events, and do what it says; work comes last, when all that others wait for is on its way."""
+        """Let the role handle events, and perform its effects. Work comes last, after everything for which others wait."""
         effects = self.role.handle(*events)
         if self.trace is not None:
             self.trace(self.role.name, events, effects)
         work = None
         for effect in effects:
             if isinstance(effect, Work):
-                if work is not None:
+                if work is not None or self._slices is not None:
                     raise RuntimeError(f"{self.role.name} asked for two pieces of work at once: {work} and {effect}")
                 work = effect
             else:
                 self._perform(effect)
         if work is not None:
             self._work(work)
+        elif effects and self._slices is not None:
+            self._flush()
 
     def _work(self, work: Work) -> None:
         if not self._started:
             self._started = True
             self.tell(Started(self.role.name, self.clock()))
         if self._work_ns > COALESCE_NS:
-            # Peers would wait for what was kept back until this is done.
-            for end in self.endpoints:
-                end.flush()
-        start, paced = self.clock(), self.pace()
-        result = self.worker.run(work.argument)
-        now = self.clock()
-        self._work_ns = now - start
-        self._done.append(WorkDone(result, self.pace() - paced))
-        if isinstance(self.worker, Trainer | Sampler) and now - self._told_ns > PROGRESS_NS:
+            # Otherwise peers would wait for held messages until this work is done.
+            self._flush()
+        self._took_ns = self._paced_ns = 0
+        self._news_told = False
+        self._go_on(self.worker.work(work.argument))
+
+    def _go_on(self, slices: Slices[Any]) -> None:
+        """Work slice by slice, to the end or for one burst."""
+        clock = self.clock
+        self._slices = slices
+        start, paced = clock(), self.pace()
+        until = start + self.burst_ns
+        try:
+            while True:
+                next(slices)
+                if clock() >= until:
+                    break
+        except StopIteration as end:
+            self._slices = None
+            self._done.append(WorkDone(end.value, self._paced_ns + self.pace() - paced))
+        now = clock()
+        self._took_ns += now - start
+        if self.worker.cause is not None:
+            self.account.busy_ns[self.worker.cause] += now - start
+        if self._slices is not None:
+            self._paced_ns += self.pace() - paced
+        else:
+            self._work_ns = self._took_ns
+        if now - self._told_ns > PROGRESS_NS and (more := self.worker.progress()) is not None:
             self._told_ns = now
-            self.tell(Progress(self.role.name, now, {**self.role.counters(), **self._steps()}))
+            self.tell(Progress(self.role.name, now, {**self.role.counters(), **more}))
+
+    def _flush(self) -> None:
+        for end in self.endpoints:
+            end.flush()
 
     def _perform(self, effect: Effect) -> None:
         match effect:
@@ -244,6 +297,10 @@ class Host:
                     self.tell_kept()
             case Release(port=port, slots=slots):
                 self.inlets[port].release(slots)
+            case Cut():
+                self.worker.cut()
+            case Renew():
+                self._renew()
             case PublishWeights(version=version):
                 assert self.weights_out is not None
                 start = self.clock()
@@ -260,7 +317,6 @@ class Host:
                 flat = np.ascontiguousarray(self.worker.weights(), "<f4").tobytes()
                 self.tell(Snapshot(version, steps, self.clock(), flat))
             case SaveState(values=values):
-                assert isinstance(self.worker, Trainer)
                 start = self.clock()
                 self.worker.save(values)
                 took = self.clock() - start
@@ -272,14 +328,21 @@ class Host:
                 for end in self.endpoints:
                     end.settle()
                 self.tell_kept()
-                self.tell(self.account.report(self.role.name, self._counters(), self.role.histograms()))
+                self.tell(self.account.report(self.role.name, self._counters(), self.role.histograms(), process=self.leads))
+
+    def _renew(self) -> None:
+        """Continue the current work with the latest weights."""
+        assert self.weights_in is not None
+        self._news_told = False
+        if (version := self.weights_in.latest(self.worker.weights())) is not None:
+            self.worker.renewed(version)
 
     def _counters(self) -> dict[str, float]:
-        """The role's own, what its edges dropped, and what they carried to other nodes and from them.
+        """Counters of the role, of dropped messages, and of bytes to and from other nodes.
 
         Each edge's bytes are counted at one end.
         """
-        found = {**self.role.counters(), **self._steps()}
+        found = {**self.role.counters(), **(self.worker.progress() or {})}
         dropped: Counter[str] = Counter()
         for end in self.endpoints:
             dropped.update(end.counters)
@@ -289,20 +352,17 @@ class Host:
             found["payload_bytes_sent"] = float(sum(end.payload_bytes for end in beyond))
         return found
 
-    def _steps(self) -> dict[str, float]:
-        """Of an actor: its environment steps, those of its predecessors too."""
-        return {ACTOR_STEPS: float(self.worker.steps)} if isinstance(self.worker, Sampler) else {}
-
     def tell_kept(self) -> None:
-        """Tell of the episodes that ended: now and then, and before this process sleeps; never before a chunk is on its way."""
+        """Report finished episodes, now and then and before this process sleeps, after any chunk was sent."""
         self._told_episodes = self.pace()
-        if isinstance(self.worker, Sampler) and (finished := self.worker.take_finished()):
-            self.tell(Episodes(self.role.name, self.worker.steps, self.clock(), finished))
+        if finished := self.worker.take_finished():
+            steps = int((self.worker.progress() or {})[ACTOR_STEPS])
+            self.tell(Episodes(self.role.name, steps, self.clock(), list(finished)))
 
     def close(self) -> None:
         self.worker.close()
 
 
 def _host(uri: str) -> str:
-    """The host of an address of tcp."""
+    """Host name of a tcp address."""
     return uri.removeprefix("tcp://").rpartition(":")[0]

@@ -1,7 +1,7 @@
-"""One role in a process of its own: a poller over its sockets, and blocking waits only.
+"""Real world: one process of a run with one or more roles, which polls its sockets and waits without spinning.
 
-`python -m tianji.worlds.real NAME` reads its `Assignment` from standard input; the local launcher starts it so. Other
-launchers call `perform` in a process of theirs.
+The local launcher starts it as `python -m tianji.worlds.real NAME`, and it reads its `Assignment` from standard input. Other
+launchers call `perform` in their own processes.
 """
 
 from __future__ import annotations
@@ -14,26 +14,43 @@ import traceback
 from collections.abc import Sequence
 
 import msgspec
+import numpy as np
 from msgspec import Struct
 
 from programs.process import die_with_parent, name_process
 from tianji.channel.base import Endpoint
-from tianji.channel.registry import Network
+from tianji.channel.registry import Channels
 from tianji.channel.security import Keys
 from tianji.channel.waiter import Waiter
 from tianji.channel.zmq import Control
 from tianji.config import TrainConfig
-from tianji.envs import EnvDescription
-from tianji.messages import PROTOCOL, Bound, Failed, FromRole, Hello, Save, Start, Stop, Wiring, decode_to_role, encode
+from tianji.environments.description import EnvDescription
+from tianji.faults import LASTING, told
+from tianji.messages import (
+    PROTOCOL,
+    Failed,
+    FromRole,
+    Hello,
+    Ping,
+    Pong,
+    PortsOpen,
+    Save,
+    Start,
+    Stop,
+    Wiring,
+    decode_to_role,
+    encode,
+)
 from tianji.topology import RoleSpec, Topology
 from tianji.worlds.assembly import Assembler, Past, Store
-from tianji.worlds.host import Host
+from tianji.worlds.host import Host, Trace
 
 
 class Assignment(Struct, frozen=True):
-    """All that a role process is told, by its launcher."""
+    """Everything that a launcher tells a process."""
 
-    spec: RoleSpec
+    specs: tuple[RoleSpec, ...]
+    """Roles of the process. It is named after the first."""
     config: TrainConfig
     describe: EnvDescription
     topology: Topology
@@ -41,11 +58,18 @@ class Assignment(Struct, frozen=True):
     past: Past = Past()
     store: Store | None = None
     keys: tuple[str, str] | None = None
-    """Public and secret, of a run that crosses hosts."""
+    """Public and secret key, if the run uses several hosts."""
     address: str | None = None
-    """Of the node that it is on, where there are several."""
+    """Address of its node, if there are several."""
+    badge: bytes = b""
+    """Secret by which the launcher identifies this process."""
     beside: dict[str, int] = {}
-    """Roles on its node, itself too, by kind."""
+    """Number of roles on its node by kind, its own included."""
+
+    @property
+    def name(self) -> str:
+        """Name of the process for its launcher and for `ps`."""
+        return self.specs[0].name
 
 
 class LocalAssignment(Struct, frozen=True):
@@ -54,74 +78,82 @@ class LocalAssignment(Struct, frozen=True):
     assignment: Assignment
     parent: int
     import_path: tuple[str, ...]
-    """Where the launcher finds modules, and with them a user's own environment and network."""
+    """Import path of the launcher, by which a user's own environment and network are found."""
 
 
 class Stopped(Exception):
-    """The launcher stopped the run before this role had begun."""
+    """The launcher stopped the run before this role began."""
 
 
 def main() -> int:
-    """Run the role that standard input assigns; exit status 1 when it failed (it has told the launcher why)."""
+    """Run the roles that standard input assigns. Exit status 1 if one failed, after telling the launcher why."""
     local = msgspec.json.decode(sys.stdin.buffer.read(), type=LocalAssignment)
     sys.path[:] = local.import_path
     die_with_parent(local.parent)
-    # Ctrl-C reaches the whole process group; the launcher alone decides what follows.
+    # Ctrl-C reaches the whole process group, but only the launcher decides what follows.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    name_process(f"tj-{local.assignment.spec.name}")
+    name_process(f"tj-{local.assignment.name}")
     return 0 if perform(local.assignment) else 1
 
 
-def perform(assignment: Assignment) -> bool:
-    """Play the role to its end; False when it failed (the launcher has been told why)."""
-    name = assignment.spec.name
+def perform(assignment: Assignment, trace: Trace | None = None) -> bool:
+    """Run the roles to their end. False if one failed; the launcher knows why.
+
+    Parameters
+    ----------
+    trace
+        receives all their events and effects.
+    """
     keys = None if assignment.keys is None else Keys(*(key.encode() for key in assignment.keys))
     with (
-        Network(keys, plaintext=not assignment.config.encrypt) as network,
-        Control(network.context, assignment.control_uri, network.security) as control,
+        np.errstate(all="ignore"),  # What is not finite is looked for once a round.
+        Channels(keys, plaintext=not assignment.config.encrypt) as channels,
+        Control(channels.context, assignment.control_uri, channels.security, assignment.badge) as control,
     ):
         try:
-            run(assignment, network, control)
+            run(assignment, channels, control, trace)
         except Stopped:
             return True
-        except Exception as error:  # The launcher must hear of it, whatever it is; the traceback goes to our stderr.
-            traceback.print_exc()
-            control.send(encode(Failed(name, f"{type(error).__name__}: {error}")))
+        except Exception as error:  # The launcher must hear of it, whatever it is.
+            lasting = isinstance(error, LASTING)
+            control.send(encode(Failed(assignment.name, told(error), lasting, traceback.format_exc())))
             return False
     return True
 
 
-def run(assignment: Assignment, network: Network, control: Control) -> None:
-    """Assemble the role, wait for the start and serve until it ends."""
-    spec, topology = assignment.spec, assignment.topology
+def run(assignment: Assignment, channels: Channels, control: Control, trace: Trace | None = None) -> None:
+    """Assemble the roles, wait for the start and serve until they end."""
+    specs, topology = assignment.specs, assignment.topology
 
     def tell(message: FromRole) -> None:
         control.send(encode(message))
 
-    assembler = Assembler(assignment.config, assignment.describe, topology, network, tell, store=assignment.store)
+    assembler = Assembler(assignment.config, assignment.describe, topology, channels, tell, trace=trace, store=assignment.store)
     if topology.open_ports:
-        # Where the others are is known when all have bound their ports.
-        tell(Bound(spec.name, PROTOCOL, assembler.bind(spec)))
+        # The addresses are known when all processes have bound their ports.
+        tell(PortsOpen(assignment.name, PROTOCOL, assembler.bind(*specs)))
         assembler.wire(_wiring(control))
-    host = assembler.build(spec, assignment.past)
-    host.address = assignment.address
-    if spec.kind == "learner" and (torch := sys.modules.get("torch")) is not None:
+    hosts = [assembler.build(spec, assignment.past) for spec in specs]
+    for host in hosts:
+        host.address, host.leads = assignment.address, host is hosts[0]
+    if specs[0].kind == "learner" and (torch := sys.modules.get("torch")) is not None:
         torch.set_num_threads(learner_threads(assignment, len(os.sched_getaffinity(0))))
     try:
-        tell(Hello(spec.name, PROTOCOL, os.getpid()))
-        serve(host, control)
+        tell(Hello(assignment.name, PROTOCOL, os.getpid()))
+        serve(hosts, control)
     finally:
-        host.close()
+        for host in hosts:
+            host.close()
 
 
 def learner_threads(assignment: Assignment, cores: int) -> int:
-    """Threads in which a learner computes with torch, on a host of so many cores: those that actors there leave free."""
+    """Number of threads for a learner's torch on a host with `cores` cores: those that actors leave free."""
     actors, learners = (assignment.beside.get(kind, 0) for kind in ("actor", "learner"))
     return assignment.config.learner_threads or max(1, (cores - actors) // max(1, learners))
 
 
 def _wiring(control: Control) -> dict[str, str]:
-    """What the launcher says when everybody has bound."""
+    """Wait for the addresses of all edges from the launcher."""
     with Waiter([control]) as waiter:
         while True:
             for frame in control.receive():
@@ -133,35 +165,48 @@ def _wiring(control: Control) -> dict[str, str]:
             waiter.wait()
 
 
-def serve(host: Host, control: Control) -> None:
-    """Wait for whatever comes, hand it to the host, and keep account of why it waited."""
+def serve(hosts: Sequence[Host], control: Control) -> None:
+    """Wait for arrivals, hand them to the hosts, and account for the waiting time by cause.
+
+    The first host is stopped last, and the process ends with it.
+    """
     begun = False
     rang: Sequence[Endpoint] | None = None
-    clock, waited = time.monotonic_ns, host.account.wait_ns
-    with Waiter([control, *host.endpoints]) as waiter:
-        while not host.ended:
-            # The launcher is heard between any two pieces of work, also by a role that never has to wait.
+    clock = time.monotonic_ns
+    first = hosts[0]
+    with Waiter([control, *(end for host in hosts for end in host.endpoints)]) as waiter:
+        while not first.ended:
+            # Messages of the launcher are read between any two pieces of work, also if a role never waits.
             for frame in control.receive():
                 match decode_to_role(frame):
                     case Start():
                         begun = True
-                        host.begin()
+                        for host in hosts:
+                            host.begin()
                     case Save():
-                        host.save()
+                        first.save()
+                    case Ping():
+                        control.send(encode(Pong(first.role.name)))
                     case Stop(reason=reason):
-                        host.stop(reason)
-            if host.ended or host.pump(rang):
-                # Ends that did not ring are looked at before the next sleep: a Root has many, and mostly one of them rings.
-                rang = host.heeded if host.worked else rang
+                        for host in reversed(hosts):
+                            host.stop(reason)
+            # All hosts, because edges within a process use no socket.
+            moved = [not host.ended and host.pump(rang) for host in hosts]
+            if first.ended or any(moved):
+                # Ends that did not ring are checked before the next sleep. A Root has many, and mostly one of them rings.
+                rang = first.heeded if first.worked else None if len(hosts) > 1 else rang
                 continue
-            host.tell_kept()
-            cause = host.role.waiting_for() if begun else "barrier"
+            for host in hosts:
+                host.tell_kept()
+            causes = [host.role.waiting_for() if begun else "barrier" for host in hosts]
             before = clock()
-            heeded = host.heeded
+            heeded = first.heeded
             waiter.heed(None if heeded is None else [control, *heeded])
             rang = waiter.wait()
             if begun:
-                waited[cause] += clock() - before
+                waited = clock() - before
+                for host, cause in zip(hosts, causes, strict=True):
+                    host.account.wait_ns[cause] += waited
 
 
 if __name__ == "__main__":

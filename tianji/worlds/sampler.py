@@ -1,42 +1,48 @@
-"""What an actor has computed for it: it steps environments and chooses actions."""
+"""Worker of an actor: steps environments and chooses actions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from tianji import seeds
-from tianji.algorithms import dqn, networks
-from tianji.algorithms.networks import Vector
-from tianji.atari import is_atari
+from tianji.algorithms import algorithm, networks
+from tianji.algorithms.base import Slices
+from tianji.algorithms.flat import Vector
 from tianji.config import TrainConfig
-from tianji.envs import Ended, EnvDescription, Stacks, together
-from tianji.layout import ChunkLayout
-from tianji.messages import Episode
+from tianji.environments.atari import is_atari
+from tianji.environments.description import EnvDescription
+from tianji.environments.vector import Ended, Stacks, together
+from tianji.faults import NotFinite
+from tianji.layout import ChunkLayout, Views
+from tianji.messages import ACTOR_STEPS, Episode
 from tianji.roles.actor import Rollout, RolloutDone
 from tianji.seeds import Stream
-from tianji.telemetry import Account, Clock
-from tianji.worlds.workers import Body, Views
+from tianji.telemetry import Clock
+from tianji.worlds.workers import Body, Worker
 
+DROPPED_IN_A_ROW = 10
+"""Number of fragments in a row with values that are not finite after which the run ends."""
 TIMED = 8
-"""Of so many steps the time of one is taken; it stands for the others."""
+"""One step out of this many is timed, and represents the others."""
 
 
-class Sampler:
-    """Steps environments under the latest weights and writes what happens into a slot.
+class Sampler(Worker):
+    """Steps environments with the latest weights and writes transitions into a slot.
 
     Parameters
     ----------
     index
-        of this actor. Every environment has seeds of its own, which follow from the run's seed and the environment's
-        number over all actors: what happens does not depend on how environments are dealt out to actors.
+        number of this actor. The seeds of an environment follow from the run's seed and its number over all actors. So
+        episodes do not depend on how environments are distributed over actors.
     life, steps
-        how many processes of this actor there were before, and the environment steps that they made: a successor's
-        environments get seeds of their own, and its schedules go on.
+        number of earlier processes of this actor, and their environment steps. A restarted actor's environments get other
+        seeds, and its schedules continue.
     """
+
+    cause = None
 
     def __init__(
         self,
@@ -50,13 +56,13 @@ class Sampler:
         life: int = 0,
         steps: int = 0,
     ) -> None:
+        super().__init__()
         self.network = networks.build(config.network, describe.features, describe.actions)
-        self.account = Account()
         self.finished: list[Episode] = []
         self.steps = steps
         self._describe, self._layout, self._body, self._clock = describe, layout, body, clock
         self._horizon = config.fragment_steps
-        self._explore = _explorer(config)
+        self._explore = algorithm.explorer(config)
         self._flat = np.zeros(self.network.size, np.float32)
         self._blocks = self.network.views(self._flat)
         numbers = range(index * config.envs_per_actor, (index + 1) * config.envs_per_actor)
@@ -65,17 +71,34 @@ class Sampler:
         self._noise = [np.random.default_rng(action_seed) for _, action_seed in drawn]
         simulator = config.simulator
         if simulator is not None and config.world == "lockstep":
-            # There, time is a count of events, and actors take turns: nobody waits for a simulator.
+            # In lockstep, time is a count of events and actors take turns, so a simulator's delays are skipped.
             simulator = msgspec.structs.replace(simulator, step_seconds=0.0, reset_seconds=0.0)
         self._envs = together(config.env, numbers, config.atari, simulator)
         self._stacks = Stacks(self._envs.reset([int(env_seed) for env_seed, _ in drawn]), describe.stack)
         self._whole_games = is_atari(config.env)
+        self._env, self._first = config.env, numbers.start
+        self._ends_with_faults, self._in_a_row = config.not_finite == "end", 0
+        self._cut = False
+        self._filled = 0
+        """Steps of the current fragment so far."""
+        self._renewals: list[tuple[int, int]] = []
 
     def weights(self) -> Vector:
         return self._flat
 
-    def run(self, argument: Rollout) -> RolloutDone:
-        """Fill the slot with T steps of every environment."""
+    def progress(self) -> Mapping[str, float]:
+        """Its environment steps, with those of its predecessors."""
+        return {ACTOR_STEPS: float(self.steps)}
+
+    def cut(self) -> None:
+        self._cut = True
+
+    def renewed(self, version: int) -> None:
+        self._renewals.append((self._filled, version))
+
+    def work(self, argument: Rollout) -> Slices[RolloutDone]:
+        """Fill the slot with T steps of every environment, or fewer if it is cut, in slices of `TIMED` steps."""
+        self._cut, self._filled, self._renewals, told = False, 0, [], len(self.finished)
         views = self._body(argument.slot)
         t_max, b, stacks = self._horizon, len(self._noise), self._stacks
         observation, actions, reward = views["observation"], views["action"], views["reward"]
@@ -93,9 +116,14 @@ class Sampler:
         score, encode, explore, step = self.network.scores, self._describe.encode, self._explore, self._envs.step
         blocks, clock, steps, seen = self._blocks, self._clock, self.steps, stacks.seen
         for t, (latest, taken, got, drawn) in enumerate(zip(observation[history + 1 :], actions, reward, noise, strict=True)):
-            # Where a step takes microseconds, looking at the clock is a part of it.
+            # If a step takes microseconds, reading the clock would be a large part of it.
             timing = not t % TIMED
             if timing:
+                if t:
+                    self.steps, self._filled = steps, t
+                    yield
+                    if self._cut:
+                        break
                 begun = clock()
             action = explore(score(blocks, encode(seen)), drawn, steps, views, t)
             if timing:
@@ -108,7 +136,7 @@ class Sampler:
             taken[:] = action
             steps += b
             for episode in ended:
-                # One that the environment calls both terminated and truncated has ended: nothing to bootstrap.
+                # A step that is both terminated and truncated counts as terminated, without bootstrapping.
                 views["terminated" if episode.terminated else "truncated"][t, episode.environment] = True
                 if not episode.terminated:
                     views["final_observation"][ragged] = episode.observation
@@ -121,90 +149,67 @@ class Sampler:
                 seen = stacks.seen
             else:
                 seen = latest
+        else:
+            self._filled = t_max
         self.steps = steps
         if not history:
             stacks.push(seen)
-        # The slot, in which it lies, is given away.
+        # A copy, because the slot is handed over.
         stacks.keep()
-        self.account.busy_ns["infer"] += infer_ns * t_max // timed
-        self.account.busy_ns["env"] += env_ns * t_max // timed
+        filled = self._filled
+        if (fault := self._fault(views, filled, ragged)) is not None:
+            return self._spoilt(argument, fault, told)
+        self._in_a_row = 0
+        self.account.busy_ns["infer"] += infer_ns * filled // timed
+        self.account.busy_ns["env"] += env_ns * filled // timed
         if self._envs.waited_ns:
             self.account.wait_ns["simulator"] += self._envs.waited_ns - waited_before
-        return RolloutDone(argument.slot, t_max * b, ragged, self._layout.size_bytes(ragged))
+        return RolloutDone(argument.slot, filled * b, ragged, self._layout.size_bytes(ragged), tuple(self._renewals))
+
+    def _fault(self, views: Views, filled: int, ragged: int) -> str | None:
+        """Description of a value in a fragment that is not finite: environment, step and value. None if there is none."""
+        history = self._stacks.stack - 1
+        for name, array in (
+            ("reward", views["reward"][:filled]),
+            ("observation", views["observation"][history : history + filled + 1]),
+            ("last observation", views["final_observation"][:ragged]),
+        ):
+            if array.dtype.kind != "f" or np.isfinite(array).all():
+                continue
+            first = tuple(np.argwhere(~np.isfinite(array))[0])
+            value = f"its {name} is {array[first]:g}"
+            if name == "last observation":
+                return f"environment {self._env}: before step {self.steps} of its actor {value}"
+            # An observation is stored one row after the step that led to it.
+            step = self.steps // len(self._noise) - filled + int(first[0]) + (name == "reward")
+            return f"environment {self._env}, number {self._first + int(first[1])}: after {step} steps {value}"
+        return None
+
+    def _spoilt(self, rollout: Rollout, fault: str, told: int) -> RolloutDone:
+        """Handle values that are not finite: end the run, or drop the fragment and reset the environments.
+
+        Its episodes are dropped too; the first `told` episodes are older and stay.
+        """
+        self._in_a_row += 1
+        if self._ends_with_faults or self._in_a_row > DROPPED_IN_A_ROW:
+            raise NotFinite(fault)
+        del self.finished[told:]
+        self._stacks = Stacks(self._envs.reset([int(rng.integers(2**31)) for rng in self._noise]), self._describe.stack)
+        return RolloutDone(rollout.slot, 0, 0, 0)
 
     def _tell(self, ended: Sequence[Ended], at_ns: int) -> None:
-        """Note the episodes that ended with this step; of an Atari game the whole game, unclipped, when it is over."""
+        """Record the episodes that ended with this step. An Atari game is recorded whole and unclipped when it is over."""
         if not self._whole_games:
             self.finished += [Episode(at_ns, e.episode_return, e.length, self.steps) for e in ended]
             return
-        # A game can also end while the next episode is being started.
+        # A game can also end during the reset.
         for part in range(2):
             for game in (e.infos[part]["episode"] for e in ended if "episode" in e.infos[part]):
                 self.finished.append(Episode(at_ns, float(game["r"]), int(game["l"]), self.steps))
 
     def take_finished(self) -> list[Episode]:
-        """Episodes that ended since the last call."""
         finished, self.finished = self.finished, []
         return finished
 
     def close(self) -> None:
         self._envs.close()
-
-
-Explore = Callable[[NDArray[np.float32], NDArray[np.float64], int, Views, int], NDArray[np.int64]]
-"""(scores [B, A], noise [B, 2], steps of this actor, the chunk, t) -> actions [B]; it also writes what only it knows."""
-
-
-def _explorer(config: TrainConfig) -> Explore:
-    """How this algorithm's actors choose actions."""
-    if config.algo != "dqn":
-
-        def by_probability(scores: Vector, noise: NDArray[np.float64], steps: int, views: Views, t: int) -> NDArray[np.int64]:
-            action, views["log_probability"][t] = choose(scores, noise[:, :1])
-            return action
-
-        return by_probability
-
-    everybody = config.environments // config.envs_per_actor
-
-    def mostly_greedy(scores: Vector, noise: NDArray[np.float64], steps: int, views: Views, t: int) -> NDArray[np.int64]:
-        # Its own steps tell an actor how far all of them are: the schedule needs no message.
-        return epsilon_greedy(scores, noise, dqn.epsilon(config.dqn, steps * everybody))
-
-    return mostly_greedy
-
-
-def epsilon_greedy(values: NDArray[np.float32], noise: NDArray[np.float64], epsilon: float) -> NDArray[np.int64]:
-    """Greedy actions [B], or uniform ones with probability epsilon.
-
-    Parameters
-    ----------
-    values : [B, A]
-    noise : [B, 2]
-        uniform on [0, 1): whether to explore, and where to.
-    """
-    greedy, anything = values.argmax(axis=1), (noise[:, 1] * values.shape[1]).astype(np.int64)
-    action: NDArray[np.int64] = np.where(noise[:, 0] < epsilon, anything, greedy)
-    return action
-
-
-def choose(logits: NDArray[np.float32], noise: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """Draw actions from softmax(logits) by inversion.
-
-    Parameters
-    ----------
-    logits : [B, A]
-    noise : [B, 1]
-        uniform on [0, 1)
-
-    Returns
-    -------
-    actions [B] and their log-probabilities [B]
-    """
-    # Along the first axis, and by the ufuncs themselves: reductions along a short last axis, and methods, take longer.
-    columns = logits.T
-    shifted = columns - np.maximum.reduce(columns)
-    cumulative = np.add.accumulate(np.exp(shifted))
-    total = cumulative[-1]
-    action = np.add.reduce(cumulative[:-1] <= noise[:, 0] * total)
-    return action, shifted[action, np.arange(len(action))] - np.log(total)

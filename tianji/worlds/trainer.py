@@ -1,4 +1,4 @@
-"""What a learner has computed for it: optimizer steps on the chunks that it names, and the adoption of means."""
+"""Worker of a learner: does optimizer steps on chunks, and adopts means."""
 
 from __future__ import annotations
 
@@ -9,30 +9,33 @@ from typing import Any
 import numpy as np
 
 from tianji.algorithms import algorithm
-from tianji.algorithms.algorithm import Experience
-from tianji.algorithms.networks import Vector
+from tianji.algorithms.base import FromReplay, OneStep, Slices
+from tianji.algorithms.flat import Vector
+from tianji.algorithms.replay import Experience
 from tianji.algorithms.state import State
 from tianji.averaging import Stamp, message_size, pack, stamps_of
 from tianji.config import TrainConfig
-from tianji.envs import EnvDescription
+from tianji.environments.description import EnvDescription
+from tianji.faults import NotFinite
+from tianji.layout import shortened
+from tianji.messages import ChunkHeader
 from tianji.roles.training import Adopt, Adopted, Update, UpdateDone
 from tianji.run_folder import write_state
-from tianji.telemetry import Account, Clock
-from tianji.worlds.workers import Body
+from tianji.worlds.workers import Body, ModelWorker, Views
 
 
-class Trainer:
-    """Trains on the chunks that the learner names.
+class Trainer(ModelWorker):
+    """Trains on the chunks that the learner selects.
 
-    Where there is a Root it also keeps the *reference*, the part of the weights that the latest mean accounts for: the
-    model as it was pushed, then each mean as it was adopted. What was learned on top of it is kept when a mean comes.
+    With a Root it also keeps a *reference*: the model that was pushed last, or the mean that was adopted last. When a mean
+    arrives, the difference between the weights and the reference is kept on top of it.
 
     Parameters
     ----------
     store
-        the file that its state goes to.
+        file of the learner's state.
     group
-        whose learner it works for.
+        group of its learner.
     """
 
     def __init__(
@@ -40,51 +43,68 @@ class Trainer:
         config: TrainConfig,
         describe: EnvDescription,
         body: Body,
-        clock: Clock,
         store: Path | None = None,
         group: int = 0,
     ) -> None:
         self.algorithm = algorithm.make(config, describe, group)
-        self.account = Account()
-        self._body, self._clock, self._store = body, clock, store
+        super().__init__()
+        self._body, self._store = body, store
         self._keeps_replay = config.checkpoint_replay
-        self._rows = round(config.reuse * config.round_steps)
+        self._environments, self._reuse = config.envs_per_actor, config.reuse
+        self._drawn = round(config.reuse * config.round_steps) if self.algorithm.replays else 0
         self._reference = self.weights().copy()
         size = message_size(len(self._reference), config.groups)
         self._inbox, self._outbox = np.zeros(size, np.float32), np.zeros(size, np.float32)
 
     def weights(self) -> Vector:
-        return self.algorithm.kernel.weights()
+        return self.algorithm.updater.weights()
 
-    def run(self, argument: Update | Adopt) -> UpdateDone | Adopted:
-        start = self._clock()
-        done = self._adopt() if isinstance(argument, Adopt) else self._update(argument)
-        self.account.busy_ns["update"] += self._clock() - start
-        return done
+    def progress(self) -> Mapping[str, float]:
+        return {}
 
-    def _update(self, update: Update) -> UpdateDone:
+    def work(self, argument: Update | Adopt) -> Slices[UpdateDone | Adopted]:
+        return self._adopt() if isinstance(argument, Adopt) else (yield from self._update(argument))
+
+    def _update(self, update: Update) -> Slices[UpdateDone]:
         steps = 0
-        if self.algorithm.reuses:
-            self.algorithm.insert([Experience(self._body(c.slot), c.producer, c.sequence) for c in update.chunks])
+        if isinstance(self.algorithm, FromReplay):
+            self.algorithm.insert([Experience(self._views(c), c.producer, c.sequence) for c in update.chunks])
             if update.train:
-                steps = self.algorithm.train(update.steps + sum(chunk.count for chunk in update.chunks))
+                steps = yield from self.algorithm.training(update.steps + sum(chunk.count for chunk in update.chunks))
         else:
-            views = [self._body(chunk.slot) for chunk in update.chunks]
-            steps = self.algorithm.update(views, update.steps, stale=update.stale)
-        return UpdateDone(update.chunks, steps, self._rows if steps else 0)
+            views = [self._views(chunk) for chunk in update.chunks]
+            if update.share is not None and isinstance(self.algorithm, OneStep):
+                steps = yield from self.algorithm.part(views, update.steps, update.share, last=update.train)
+            else:
+                steps = yield from self.algorithm.updates(views, update.steps, stale=update.stale)
+        if steps and not self.algorithm.updater.sound():
+            # Checked before the weights are sent or stored.
+            now = update.steps + sum(chunk.count for chunk in update.chunks)
+            raise NotFinite(
+                f"a gradient or the weights are not finite after the round that ended at {now:,} environment steps: a loss "
+                "overflowed; lower the learning rate, or scale rewards and observations"
+            )
+        return UpdateDone(update.chunks, steps, self._rows(update.chunks) if steps or update.share else 0)
+
+    def _views(self, chunk: ChunkHeader) -> Views:
+        return shortened(self._body(chunk.slot), chunk.count // self._environments)
+
+    def _rows(self, chunks: Sequence[ChunkHeader]) -> int:
+        """Rows that a round trains on: a multiple of its chunks' rows or, with a replay, a fixed number."""
+        return self._drawn or round(self._reuse * sum(chunk.count for chunk in chunks))
 
     def _adopt(self) -> Adopted:
         weights = self.weights()
         mean = self._inbox[: len(weights)].copy()
-        # Without steps since the push the mean is taken as it is: groups that wait for it then agree to the last bit. And a
-        # mean that is the reference itself, of one group alone, changes no bit either.
+        # Without steps since the push the mean is copied, so that groups that wait for it agree bit for bit. A mean that equals
+        # the reference, from a single group, changes no bit either.
         ours = np.array_equal(weights, self._reference)
-        self.algorithm.kernel.load(mean if ours else weights + (mean - self._reference))
+        self.algorithm.updater.load(mean if ours else weights + (mean - self._reference))
         self._reference = mean
         return Adopted()
 
     def save(self, role: Mapping[str, Any]) -> None:
-        """Store the algorithm's state, and beside it its role's; the file before is replaced when all is on the disk."""
+        """Store the states of the algorithm and the role. The file is replaced atomically."""
         if self._store is None:
             raise RuntimeError("there is no place to store a state")
         state = self.algorithm.state(replay=self._keeps_replay)
@@ -92,7 +112,7 @@ class Trainer:
         write_state(self._store, State(state.arrays, values))
 
     def restore(self, state: State) -> None:
-        """Go on where the algorithm of another process was; `ValueError` where that had other sizes."""
+        """Continue from the state of another process. `ValueError` if its sizes differ."""
         self.algorithm.restore(state)
         self._reference = self.weights().copy()
 
@@ -106,6 +126,3 @@ class Trainer:
         self._reference = self.weights().copy()
         pack(self._outbox, self._reference, stamps)
         return self._outbox
-
-    def close(self) -> None:
-        """Nothing to free."""

@@ -1,70 +1,101 @@
-"""The contract of what roles have computed for them, and how it reads chunks."""
+"""Contract of workers, which compute for roles, and their access to chunks."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tianji.algorithms.networks import Vector
+from tianji.algorithms.base import Slices, complete
+from tianji.algorithms.flat import Vector
+from tianji.algorithms.state import State
 from tianji.averaging import Stamp
 from tianji.layout import ChunkLayout
-from tianji.messages import SlotRef
+from tianji.messages import Episode, SlotRef
 from tianji.telemetry import Account
 
-Views = dict[str, NDArray[Any]]
+Views = Mapping[str, NDArray[Any]]
 Body = Callable[[SlotRef], Views]
-"""From the name of a slot to arrays over its memory."""
+"""Function from a slot to arrays over its memory."""
 
 
-class Worker(Protocol):
-    """Performs a role's work."""
+class Worker(ABC):
+    """Worker that computes for a role."""
 
-    account: Account
-
-    def run(self, argument: Any) -> Any:
-        """Do the work and return its result."""
-
-    def weights(self) -> Vector:
-        """The weights it works with: an actor's are written by the weights edge, a learner's are read by it."""
-
-    def close(self) -> None:
-        """Free environments."""
-
-
-class ModelWorker(Worker, Protocol):
-    """A worker that exchanges models with others: a learner's with the Root's."""
-
-    def inbox(self, port: str) -> Vector:
-        """Where a model that comes on this port is written, with its stamps."""
-
-    def stamps(self, port: str) -> Sequence[Stamp]:
-        """The stamps of what lies in the inbox of this port."""
-
-    def push(self, stamps: Sequence[Stamp]) -> Vector:
-        """The model to send, with these stamps."""
-
-
-class Idle:
-    """The worker of a role that computes nothing."""
+    cause: ClassVar[str | None] = "update"
+    """Cause of its busy time in the account of time. None: the worker keeps the account itself."""
 
     def __init__(self) -> None:
         self.account = Account()
 
+    @abstractmethod
+    def work(self, argument: Any) -> Slices[Any]:
+        """Do the work in slices, and return its result."""
+
     def run(self, argument: Any) -> Any:
-        raise TypeError(f"this role has no work, yet was given {argument!r}")
+        """Do all of `work` without a pause."""
+        return complete(self.work(argument))
+
+    def cut(self) -> None:
+        """End the current work with the next slice, with a partial result."""
+        raise RuntimeError("this work has a meaning only as a whole")
+
+    def renewed(self, version: int) -> None:
+        """Note that the weights were replaced by those of this version during the work."""
+        raise RuntimeError("this work does not follow weights that come")
 
     def weights(self) -> Vector:
+        """Weights of the worker. The weights edge writes those of an actor and reads those of a learner."""
         return np.zeros(0, np.float32)
 
-    def close(self) -> None:
-        """Nothing to free."""
+    def progress(self) -> Mapping[str, float] | None:
+        """Counters for progress messages, besides the role's own. None: no such messages."""
+        return None
+
+    def take_finished(self) -> Sequence[Episode]:
+        """Episodes that ended since the last call."""
+        return ()
+
+    def save(self, role: Mapping[str, Any]) -> None:
+        """Store the state of the worker and of its role."""
+        raise RuntimeError("this role has no state to store")
+
+    def restore(self, state: State) -> None:
+        """Continue from the state of another process. `ValueError` if its sizes differ."""
+        raise RuntimeError("this role has no state to go on from")
+
+    def close(self) -> None:  # noqa: B027 (most have nothing to free)
+        """Free environments."""
+
+
+class ModelWorker(Worker):
+    """Worker that exchanges models, for learners and the Root."""
+
+    @abstractmethod
+    def inbox(self, port: str) -> Vector:
+        """Memory into which a model from this port is written, with its stamps."""
+
+    @abstractmethod
+    def stamps(self, port: str) -> Sequence[Stamp]:
+        """Stamps of the model in the inbox of this port."""
+
+    @abstractmethod
+    def push(self, stamps: Sequence[Stamp]) -> Vector:
+        """Model to send, with these stamps."""
+
+
+class Idle(Worker):
+    """Worker of a role that computes nothing."""
+
+    def work(self, argument: Any) -> Slices[Any]:
+        raise TypeError(f"this role has no work, yet was given {argument!r}")
 
 
 def chunk_views(layout: ChunkLayout, memory: Callable[[SlotRef], memoryview]) -> Body:
-    """Views of slots, made once for each slot, and again when another process's memory has taken its place."""
+    """Function that gives views of a slot. They are cached, and made again if another process's memory replaces the slot."""
     cache: dict[SlotRef, tuple[memoryview, Views]] = {}
 
     def body(slot: SlotRef) -> Views:

@@ -1,1 +1,1 @@
-"""Pipes that come with the project: systems, and ceilings to hold them against."""
+"""Built-in pipes: those of systems, and the ceilings to compare them with."""

@@ -1,6 +1,6 @@
-"""What libzmq can do at its best from Python: messages of the size that it moves best, received into memory at hand.
+"""The ceiling of libzmq from Python: messages of its best size, received into preallocated memory.
 
-Small messages go together, large ones in pieces; each piece is read where it was received, while the cache still has it.
+Small messages are sent together, large ones in pieces. Each piece is read where it was received, while it is in the cache.
 """
 
 from __future__ import annotations

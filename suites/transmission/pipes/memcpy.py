@@ -1,7 +1,7 @@
-"""The ceiling of one host: the same slots, one copy in, the same reading, and bare counters that both sides watch.
+"""The ceiling of one host: the same slots, one copy in, the same reads, and bare counters for synchronisation.
 
-Explorers wait for nothing but memory here, so no more processes run than there are cores: each copies for several explorers,
-into the slots of each. With one explorer that is the explorer itself.
+Explorers only wait for memory here, so there are no more processes than cores: each copies for several explorers, into the
+slots of each.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Memcpy(Pipe):
                 nonlocal sent
                 until = sent + number
                 while sent < until:
-                    # Slots lie side by side: so many are filled by one copy, as far as the arena goes.
+                    # Adjacent slots are filled by one copy, up to the end of the arena.
                     first = sent % slots
                     count = min(together, until - sent, slots - first)
                     sent += count

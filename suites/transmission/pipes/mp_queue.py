@@ -1,4 +1,4 @@
-"""`multiprocessing.Queue`: what Python brings. Arrays are pickled by a thread and cross a pipe of the operating system."""
+"""`multiprocessing.Queue` of Python. A thread pickles arrays and sends them through a pipe of the operating system."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plain pyzmq as one would write it: PUSH to PULL, PUB to SUB, a message a frame, without copies where pyzmq knows how."""
+"""Plain pyzmq: PUSH to PULL, PUB to SUB, one message per frame, without copies where pyzmq supports it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""The ceiling of a network: one TCP connection for each explorer, and nothing else.
+"""The ceiling of a network: one plain TCP connection for each explorer.
 
-Small messages go together, up to a unit, into one system call; of large ones each unit is read as it comes, while the cache
-still has it.
+Small messages share a system call, up to one unit. Large ones are read unit by unit on arrival, while they are in the cache.
 """
 
 from __future__ import annotations

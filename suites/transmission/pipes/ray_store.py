@@ -1,7 +1,7 @@
 """Ray's object store, by the pattern of RLlib: the learner's process asks env runners to sample and takes what is ready.
 
-Several requests to each explorer are under way, so that it never waits for the next one; what it returns goes into the store of
-its node, from which the learner reads it in place. Weights are put into the store once and handed to all.
+Each explorer has several requests in flight, so that it never waits for the next one. Its results go into the store of its
+node, from which the learner reads them in place. Weights are put into the store once and handed to all.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from suites.transmission.crew import Acknowledgements, Crew, CrewSamples, Explor
 from suites.transmission.pipe import Broadcast, Message, Pipe, Samples, payload
 from suites.transmission.traffic import group, in_flight
 from tianji.channel.base import EdgeSpec, Endpoint, Inlet, Outlet
-from tianji.channel.registry import Network
+from tianji.channel.registry import Channels
 from tianji.channel.security import Keys
 from tianji.channel.session import SessionInlet
 from tianji.channel.waiter import Waiter
@@ -129,8 +129,8 @@ class TianJi(Pipe):
     def settings(cls) -> dict[str, Any]:
         return {"one_host": "shm", "two_hosts": "tcp", "encrypted": cls.keys is not None}
 
-    def _network(self) -> Network:
-        return Network(self.keys, plaintext=self.keys is None)
+    def _channels(self) -> Channels:
+        return Channels(self.keys, plaintext=self.keys is None)
 
     def _address(self, name: str) -> str:
         return f"tcp://{self.setting.learner.address}:0" if self.setting.apart else f"shm://{self.setting.folder}/{name}"
@@ -140,13 +140,13 @@ class TianJi(Pipe):
         spec = edge(size_bytes, self.setting.explorers)
 
         def explorer(number: int, address: str) -> Iterator[Explorer]:
-            with self._network() as network, network.outlet(address, spec, number) as outlet, Waiter([outlet]) as waiter:
+            with self._channels() as channels, channels.outlet(address, spec, number) as outlet, Waiter([outlet]) as waiter:
                 yield _explorer(outlet, waiter, spec, number)
 
         with (
             Crew(self.setting, sending(explorer)) as crew,
-            self._network() as network,
-            network.inlet(self._address(f"s{size_bytes}"), spec) as inlet,
+            self._channels() as channels,
+            channels.inlet(self._address(f"s{size_bytes}"), spec) as inlet,
             Waiter([inlet]) as waiter,
         ):
             crew.direct(inlet.uri)
@@ -161,8 +161,8 @@ class TianJi(Pipe):
 
         def follower(number: int, address: str) -> Iterator[Follow]:
             with (
-                self._network() as network,
-                network.weights_inlet(address, parameters) as inlet,
+                self._channels() as channels,
+                channels.weights_inlet(address, parameters) as inlet,
                 Waiter([inlet]) as waiter,
             ):
 
@@ -174,8 +174,8 @@ class TianJi(Pipe):
 
         with (
             followers(setting, size_bytes, follower) as (crew, acknowledgements),
-            self._network() as network,
-            network.weights_outlet(self._address(f"w{size_bytes}"), parameters) as outlet,
+            self._channels() as channels,
+            channels.weights_outlet(self._address(f"w{size_bytes}"), parameters) as outlet,
             Waiter([outlet]) as waiter,
         ):
             crew.direct(outlet.uri)

@@ -1,4 +1,4 @@
-"""Messages as a stream of bytes in units: how the ceilings send that know no messages."""
+"""Messages as a stream of bytes in units, for ceilings that do not frame messages."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def stock(size_bytes: int) -> memoryview:
 
 
 def pieces(source: memoryview, total_bytes: int) -> Iterator[memoryview]:
-    """So many bytes of the stock, round and round, in pieces of a unit at most; none reaches over the stock's end."""
+    """Pieces of `source`, repeated up to `total_bytes` bytes. Each has at most one unit and ends before the end of `source`."""
     at = 0
     while total_bytes:
         piece = source[at : at + min(UNIT_BYTES, total_bytes)]

@@ -1,4 +1,4 @@
-"""What the two pipes over plain ZeroMQ have in common: which sockets, who listens where, how an answer comes back."""
+"""Base of the two pipes over plain ZeroMQ: sockets, addresses, and the way of answers."""
 
 from __future__ import annotations
 

@@ -30,9 +30,9 @@ def test_an_actor_and_a_learner_do_what_their_workload_says():
     sampling, updates = (PARTS[name].prepare(0) for name in ("sampling", "updates-ppo"))
     assert sampling.work() == 8 * 32
     assert updates.work() == 20, "epochs of one minibatch"
-    before = updates.work.__self__.algorithm.kernel.weights().copy()
+    before = updates.work.__self__.algorithm.updater.weights().copy()
     updates.work()
-    assert np.abs(updates.work.__self__.algorithm.kernel.weights() - before).max() < 1e-9, "nothing is learnt"
+    assert np.abs(updates.work.__self__.algorithm.updater.weights() - before).max() < 1e-9, "nothing is learnt"
     sampling.close()
     updates.close()
 

@@ -1,4 +1,4 @@
-"""Two revisions in turns: who is asked what, what is left out, and that nobody is left running."""
+"""Two revisions measured in turns: requests, skipped parts, and no process left running."""
 
 import sys
 import textwrap

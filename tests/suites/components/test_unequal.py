@@ -1,4 +1,4 @@
-"""Who waits for whom, on a clock of events: actors of unequal speed and a learner, without a machine's noise."""
+"""Actors of unequal speed and a learner on a simulated clock, without noise of a machine."""
 
 import itertools
 
@@ -47,7 +47,7 @@ def test_actors_that_are_the_slower_side_never_wait(shape, share, kind):
     times = SHAPES[shape]
     made = {
         "relaxed ppo": config(),
-        "impala": config(algo="impala", discipline="strict", impala=IMPALAConfig(rollout_steps=STEPS)),
+        "impala": config(algo="impala", impala=IMPALAConfig(rollout_steps=STEPS)),
     }[kind]
     all_of_them = sum(STEPS / took for took in times)
     done = ran(made, unequal(times), share * ACTORS * STEPS / all_of_them)
@@ -95,7 +95,7 @@ def test_tails_do_not_stop_the_others_either(seed):
 
 
 def test_a_bound_that_is_set_is_kept_and_nobody_waits_for_it():
-    done = ran(config(lag_rounds=1), unequal(SHAPES["four times apart"]), 0.01)
+    done = ran(config(discipline={"name": "relaxed", "lag_rounds": 1}), unequal(SHAPES["four times apart"]), 0.01)
     counters = done.learner.counters()
     assert counters["age_max_rounds"] <= counters["lag_bound_rounds"] == 1
     assert counters["chunks_evicted"] > 0
@@ -120,7 +120,7 @@ def test_the_part_of_the_gate_repeats_and_finds_a_rule_that_waits(monkeypatch):
         return PARTS["production-unequal"].prepare(seed).measure(0.0)
 
     assert value(1) == value(1) != value(2)
-    from tianji.balance import Balance
+    from tianji.disciplines.balance import Balance
 
     good = value(1)
     # The rule of before: a window of one round.

@@ -1,4 +1,4 @@
-"""What the profiles of the convergence suite ask for, and runs that stop at their goal."""
+"""Profiles of the convergence suite, and runs that stop at their goal."""
 
 import pytest
 

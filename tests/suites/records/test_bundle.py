@@ -1,4 +1,4 @@
-"""Bundles: whole or not there, refused when they break the schema, and silent about whose machine it was."""
+"""Bundles: written whole or not at all, refused if they break the schema, and without the identity of the machine."""
 
 from types import SimpleNamespace
 

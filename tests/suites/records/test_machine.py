@@ -1,4 +1,4 @@
-"""What a machine is, what tells it from others, and how steady it is."""
+"""Machines: their description, their key, and their noise."""
 
 import msgspec
 

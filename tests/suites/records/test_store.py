@@ -13,7 +13,7 @@ from bundles import EVENTS, make
 
 from programs.cli import run
 from suites.__main__ import main
-from suites.records import bundle, notes, store
+from suites.records import archive, bundle, notes, store
 from suites.records.bundle import BundleError
 from suites.records.events import (
     Counter,
@@ -69,7 +69,7 @@ def session(tmp_path, **more):
 
 
 def test_there_is_an_example_of_every_event():
-    assert {type(event) for event in ALL} == {kind.type for kind in store.KINDS.values()}
+    assert {type(event) for event in ALL} == {kind.type for kind in archive.KINDS.values()}
 
 
 def test_a_sealed_session_has_everything_that_its_folder_had(tmp_path):
@@ -77,7 +77,7 @@ def test_a_sealed_session_has_everything_that_its_folder_had(tmp_path):
     found = bundle.Equivalence("w-x", "sync", "gradient", 1e-7, 1.0, True)
     certificate = bundle.Certificate("tianji-bench/certificate/1", [found], {"sb3": "absent"})
     bundle.write_certificate(certificate, folder)
-    assert store.seal(folder, file) == 2
+    assert archive.seal(folder, file) == 2
     loose, sealed = store.load([folder]), store.load([file])
     assert [(b.manifest, b.events, b.path.name) for b in sealed.bundles] == [
         (b.manifest, b.events, b.path.name) for b in loose.bundles
@@ -92,9 +92,9 @@ def test_a_sealed_session_has_everything_that_its_folder_had(tmp_path):
 
 
 def test_pandas_opens_it(tmp_path):
-    store.seal(session(tmp_path), tmp_path / "one.parquet")
+    archive.seal(session(tmp_path), tmp_path / "one.parquet")
     table = pd.read_parquet(tmp_path / "one.parquet")
-    assert list(table.columns) == list(store.COLUMNS)
+    assert list(table.columns) == list(archive.COLUMNS)
     assert set(table["run"]) == {"w-x.b0.p0.sync", "w-x.b0.p1.tianji"}
     assert list(table[table.event == "episode"]["return"]) == [9.0, 9.0]
     (first, second) = table[table.event == "run"].digest
@@ -107,10 +107,12 @@ def test_pandas_opens_it(tmp_path):
 def test_the_columns_are_described_with_their_types_and_events():
     rows = re.findall(r"^\| `(\S+)` \| ([^|]+) \| [^|]*\| ([^|]+) \|", (ROOT / "docs" / "data.md").read_text(), re.M)
     kinds = {"string": "string", "int64": "int64", "double": "double", "map of": "map<", "list of": "list<"}
-    assert [name for name, _, _ in rows] == list(store.COLUMNS)
+    assert [name for name, _, _ in rows] == list(archive.COLUMNS)
     for name, kind, where in rows:
-        assert str(store.COLUMNS[name]).startswith(next(arrow for text, arrow in kinds.items() if kind.startswith(text))), name
-        events = {tag for tag, one in store.KINDS.items() if name in one.columns}
+        assert str(archive.COLUMNS[name]).startswith(next(arrow for text, arrow in kinds.items() if kind.startswith(text))), (
+            name
+        )
+        events = {tag for tag, one in archive.KINDS.items() if name in one.columns}
         assert where in ("every row", "every event", "`run`") or set(re.findall(r"`(\w+)`", where)) == events, name
 
 
@@ -145,18 +147,18 @@ def test_what_cannot_be_sealed_is_refused_in_one_line(tmp_path, capsys, harm, sa
 
 def test_no_bundles_no_sealed_session(tmp_path):
     (tmp_path / "empty").mkdir()
-    for call in (lambda: store.seal(tmp_path / "empty", tmp_path / "x.parquet"), lambda: store.load([tmp_path / "empty"])):
+    for call in (lambda: archive.seal(tmp_path / "empty", tmp_path / "x.parquet"), lambda: store.load([tmp_path / "empty"])):
         with pytest.raises(BundleError, match="holds no bundle"):
             call()
     with pytest.raises(BundleError, match="no such folder"):
         store.load([tmp_path / "nowhere"])
     with pytest.raises(BundleError, match=r"ends in \.parquet"):
-        store.seal(tmp_path / "empty", tmp_path / "x.zip")
+        archive.seal(tmp_path / "empty", tmp_path / "x.zip")
 
 
 def test_damage_is_found(tmp_path):
     file = tmp_path / "one.parquet"
-    store.seal(session(tmp_path), file)
+    archive.seal(session(tmp_path), file)
     whole = file.read_bytes()
     table = pd.read_parquet(file)
     schema = pq.read_schema(file)
@@ -173,18 +175,18 @@ def test_a_session_that_was_sealed_before_a_field_was_thought_of_is_read(tmp_pat
     file = tmp_path / "one.parquet"
     folder = tmp_path / "session"
     make(folder, "w-x.b0.p0.sync")
-    store.seal(folder, file)
+    archive.seal(folder, file)
     table = pq.read_table(file)
     pq.write_table(table.drop_columns(["round_trip_s", "wire_sent_bytes"]), file)
     assert [b.events for b in store.load([file]).bundles] == [EVENTS]
 
 
 def test_parquet_of_another_kind_is_no_session(tmp_path):
-    store.seal(session(tmp_path), tmp_path / "one.parquet")
+    archive.seal(session(tmp_path), tmp_path / "one.parquet")
     pd.DataFrame({"x": [1]}).to_parquet(tmp_path / "other.parquet")
     assert store.sealed([tmp_path]) == [tmp_path / "one.parquet"]
     with pytest.raises(BundleError, match="no sealed session"):
-        store.read(tmp_path / "other.parquet")
+        archive.read(tmp_path / "other.parquet")
 
 
 def write_notes(tmp_path, **more):
@@ -197,7 +199,7 @@ def write_notes(tmp_path, **more):
 @pytest.mark.parametrize(("more", "left"), [({}, 0), ({"systems": ["tianji"]}, 1), ({"systems": ["other"]}, 2)])
 def test_runs_that_were_superseded_are_left_out_beside_those_that_took_their_place(tmp_path, more, left):
     for name in ("old", "new"):
-        store.seal(session(tmp_path / name), tmp_path / f"{name}.parquet")
+        archive.seal(session(tmp_path / name), tmp_path / f"{name}.parquet")
     write_notes(tmp_path, **more)
     both = store.load([tmp_path / "old.parquet", tmp_path / "new.parquet"])
     assert len(both.bundles) == 2 + left
@@ -209,7 +211,7 @@ def test_runs_that_were_superseded_are_left_out_beside_those_that_took_their_pla
 
 
 def test_notes_that_cannot_be_read_are_told_of(tmp_path):
-    store.seal(session(tmp_path), tmp_path / "old.parquet")
+    archive.seal(session(tmp_path), tmp_path / "old.parquet")
     (tmp_path / "sessions.toml").write_text("['old.parquet']\npurpos = 'x'\n")
     with pytest.raises(BundleError, match=r"sessions.toml: damaged: .*purpos"):
         store.load([tmp_path / "old.parquet"])
@@ -217,15 +219,38 @@ def test_notes_that_cannot_be_read_are_told_of(tmp_path):
 
 def test_what_is_kept_here_is_described_and_the_readme_says_the_same(capsys):
     results = ROOT / "results"
-    assert run("tianji-bench", main, ["sessions", str(results)]) == 0
     text = (results / "README.md").read_text()
-    between = text.split("not by hand -->\n\n")[1].split("\n<!-- /sessions -->")[0]
-    assert between == capsys.readouterr().out
-    files = {path.relative_to(results).as_posix() for path in store.sealed([results])}
+    for part, options in (("sessions", []), ("machines", ["--machines"])):
+        assert run("tianji-bench", main, ["sessions", str(results), *options]) == 0
+        between = re.findall(rf"<!-- {part}: .*? not by hand -->\n\n(.*?)\n<!-- /{part} -->", text, re.DOTALL)
+        assert between == [capsys.readouterr().out]
+    sealed = store.sealed([results])
+    # A submission brings its own note.
+    assert all(notes.note(path) for path in sealed)
+    own = [path for path in sealed if "submitted" not in path.relative_to(results).parts]
+    files = {path.relative_to(results).as_posix() for path in own}
     known = notes.notes(results / notes.FILE)
     assert files <= set(known)
     for note in known.values():
         assert note.superseded is None or note.superseded.by in files
     kept = [path for path in (*results.rglob("*"), *(ROOT / "docs" / "results").rglob("*")) if path.is_file()]
     committed = [path for path in kept if not re.match(r"[a-z]+-\d{3}$", path.relative_to(ROOT).parts[1])]
-    assert len(committed) <= 60
+    assert len([path for path in committed if "submitted" not in path.parts]) <= 60
+
+
+def test_a_system_that_has_another_name_today_is_read_under_it(tmp_path):
+    folder, file = session(tmp_path), tmp_path / "sealed" / "one.parquet"
+    finding = bundle.Equivalence("w-x", "sync", "gradient", 1e-7, 1.0, True)
+    bundle.write_certificate(bundle.Certificate("tianji-bench/certificate/1", [finding], {"sync": "why"}), folder)
+    archive.seal(folder, file)
+    (file.parent / "sessions.toml").write_text(
+        '["one.parquet"]\npurpose = "x"\nrenamed.sync = { id = "sync-one", title = "one actor" }\n'
+    )
+    loaded = store.load([file.parent])
+    assert [(b.manifest.system, b.manifest.system_title) for b in loaded.bundles][:1] == [("sync-one", "one actor")]
+    assert loaded.bundles[1].manifest.system == "tianji"
+    (certificate,) = loaded.certificates
+    assert certificate.findings[0].system == "sync-one"
+    assert certificate.failures == {"sync-one": "why"}
+    # The file stays what was measured.
+    assert [b.manifest.system for b in archive.read(file)] == ["sync", "tianji"]

@@ -11,7 +11,7 @@ import scaling_bundles as made
 from scaling_bundles import LAWS, Setting
 from scipy import stats
 
-from suites.records import bundle, store
+from suites.records import archive, bundle
 from suites.records.events import Counter, Episode, FirstStep, NodeUsage, Progress
 from suites.scaling import analysis, ratios
 from suites.statistics.intervals import interquartile_mean
@@ -111,11 +111,11 @@ def test_who_told_late_had_done_nothing_at_the_first_step(tmp_path):
 @pytest.mark.parametrize(
     ("change", "text"),
     [
-        (lambda e: None if isinstance(e, Progress) else e, "no process told how far it was"),
+        (lambda e: None if isinstance(e, Progress) else e, "no process reported progress"),
         (lambda e: None if isinstance(e, FirstStep) else e, "no first environment step"),
         (
             lambda e: None if getattr(e, "role", "") == "actor g1.a0" and e.ns > made.START + 2.2 * made.SECOND else e,
-            "told how far it was 1x in the steady window.* when actor g1.a0 told for the last time",
+            "reported progress 1x in the steady window.* when actor g1.a0 reported for the last time",
         ),
     ],
 )
@@ -358,8 +358,8 @@ def test_a_sealed_run_says_the_same_and_keeps_episodes_only_where_they_count(tmp
     episode = bundle.encode_event(Episode(10**9, 200.0, 200, 400)) + b"\n"
     with (place / "events.jsonl").open("ab") as file:
         file.write(episode)
-    store.seal(tmp_path / "made", tmp_path / "one.parquet")
-    (kept,) = store.read(tmp_path / "one.parquet")
+    archive.seal(tmp_path / "made", tmp_path / "one.parquet")
+    (kept,) = archive.read(tmp_path / "one.parquet")
     assert any(isinstance(event, Episode) for event in kept.events) is trains
     before, after = analysis.understand(bundle.read(place)), analysis.understand(kept)
     assert after.metrics == before.metrics

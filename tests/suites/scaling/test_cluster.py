@@ -1,4 +1,4 @@
-"""What docs/cluster.md says to do on two hosts, done on two that are emulated."""
+"""The commands of docs/cluster.md for two hosts, run on two emulated ones."""
 
 import json
 import subprocess
@@ -26,7 +26,7 @@ def test_the_commands_of_the_document_give_a_bundle_of_two_hosts(tmp_path_factor
         str(Path(on_two_hosts.__file__)),
         str(folder / "out"),
     ]
-    # Under a keeper, as whoever starts daemons should be: all of them end with it, or when this lets go of its standard input.
+    # Daemons run under a keeper, so that all of them end with it, or when its standard input is closed.
     output = subprocess.STDOUT
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=output, text=True) as keeper:
         said = keeper.stdout.read()

@@ -1,4 +1,4 @@
-"""What experiments make of a workload, and how a session of them is laid out."""
+"""Experiments: their scaled workloads, and the plan of a session."""
 
 import msgspec
 import pytest

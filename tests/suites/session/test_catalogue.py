@@ -47,14 +47,14 @@ def test_cartpole_ppo_released_says_what_the_released_configuration_says():
 
 @pytest.mark.parametrize("name", ["cartpole-dqn-released", "cartpole-ppo-released"])
 @pytest.mark.parametrize("cores", [1, 2, 4])
-@pytest.mark.parametrize("system", ["sync", "tianji", "tianji-one-sided", "tianji-as-published", "xingtian"])
+@pytest.mark.parametrize("system", ["sync", "sync-one", "tianji", "tianji-one-sided", "tianji-as-published", "xingtian"])
 def test_the_released_workloads_keep_their_rounds_on_any_cores(name, cores, system):
     w = catalogue.load(name)
     config = systems.get(system).config(systems.Task(system, w, 0, tuple(range(cores))))
     assert (config.environments, config.round_steps) == (8, w.round_steps)
     # A learner that draws from a replay has a core of its own; what is left must divide the environments.
     free = {1: 1, 2: 1, 4: 2}[cores] if w.dqn else cores
-    assert config.actors == (1 if system == "sync" else free)
+    assert config.actors == (1 if system == "sync-one" else free)
     assert config.round_updates == (w.dqn.updates if w.dqn else 640)
 
 

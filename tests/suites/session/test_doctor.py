@@ -1,4 +1,4 @@
-"""The doctor: what it says of a machine."""
+"""The `doctor` command: its findings about a machine."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Snapshots are played by several processes; what comes back is what one player in this process finds."""
+"""The evaluator: several processes give the same returns as one player in this process."""
 
 import subprocess
 import sys
@@ -14,8 +14,8 @@ from suites.records.events import Snapshot
 from suites.session import catalogue
 from suites.session.evaluator import evaluate
 from tianji.algorithms import networks
-from tianji.play import Player
 from tianji.policy import Policy, load_policy, save_policy
+from tianji.run.play import Player
 
 SNAPSHOTS = 9
 

@@ -1,4 +1,4 @@
-"""Jobs shared out among forked processes are all done, fail as they would here, and leave no process."""
+"""Jobs in forked processes: all are done, errors are passed on, and no process is left."""
 
 import os
 import signal

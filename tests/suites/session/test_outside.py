@@ -1,4 +1,4 @@
-"""A suite and an axis of somebody else's package: from the command line to a sealed session and a report's rows."""
+"""A third-party suite and axis, from the command line to a sealed session and rows of a report."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Sessions as they are run: guests that behave and guests that do not, what is kept, and what resuming does."""
+"""The runner of sessions: systems that behave or misbehave, kept results, and resuming."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The record of a comparison: what was measured comes back, and what is damaged is refused in one line."""
+"""The record of a comparison: it is read as it was written, and damaged files are refused in one line."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Control groups: quotas and accounts against a process's own clock, leftovers, and what version 2 is told."""
+"""Control groups: quotas and accounts compared with a process's own clock, leftovers, and the set-up of version 2."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""Emulated hosts: their addresses, their link, what separates them, and that nothing of them stays."""
+"""Emulated hosts: addresses, links, isolation and clean-up."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""Every pipe, through the runner: it moves the right bytes, and whoever does not is found out."""
+"""Every pipe, through the runner: it moves the right bytes, and wrong bytes are detected."""
 
 import json
 import os
@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+import report_pages
 from commands import processes_told, refusal
 from guests import install
 
@@ -151,7 +152,9 @@ def check(cells, sizes=SIZES):
         moved = [event for event in cell.events if isinstance(event, Transfer)]
         assert [event.size_bytes for event in moved] == list(sizes)
         for event in moved:
-            assert 0 < event.intervals <= event.messages
+            # A process that got no core all the while finds the smallest messages of a window there at once.
+            assert event.intervals > 0 or event.size_bytes == sizes[0]
+            assert 0 <= event.intervals <= event.messages
             assert event.seconds > 0
             assert event.cpu_s > 0
         delays = [event for event in cell.events if isinstance(event, Delays)]
@@ -208,7 +211,7 @@ def test_pipes_between_two_hosts(tiny, tmp_path, workload):
         for event in c.events
         if isinstance(event, Transfer) and event.size_bytes == 256 * KIB
     }
-    # Everything crosses the network; encryption adds what it must, and is really there.
+    # All bytes cross the network, and encryption is on and adds its overhead.
     assert all(1 <= value < 1.02 for value in carried.values()), carried
     assert carried["tianji-curve"] > carried["tianji"]
 
@@ -230,8 +233,9 @@ def test_a_report_of_a_guest_alone(guests, tiny, tmp_path):
     tiny(["samples"], explorers=(1,), sizes=(KIB, 4 * KIB))
     assert bench("--systems", "honest,wrong", "--out", tmp_path / "out") == 1
     assert run("tianji-report", report, ["build", str(tmp_path / "out"), "--out", str(tmp_path / "report"), "--svg"]) == 0
-    assert {p.stem for p in (tmp_path / "report" / "figures").iterdir()} == {"samples-size", "samples-latency"}
-    page = (tmp_path / "report" / "index.html").read_text()
+    drawn = {path.stem for path in (tmp_path / "report" / "figures").glob("*.svg")}
+    assert drawn == {"transmission-goodput", "transmission-delay"}
+    page = report_pages.read(tmp_path / "report")
     assert "Runs that failed" in page
     assert "other bytes" in page
     rows = json.loads((tmp_path / "report" / "summary.json").read_text())["rows"]

@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 from torch import nn
 
 from tianji.algorithms import dqn
-from tianji.algorithms.algorithm import Experience, make
-from tianji.algorithms.dqn import Regression, epsilon
-from tianji.algorithms.dqn_numpy import NumpyKernel
-from tianji.algorithms.dqn_torch import TorchKernel
+from tianji.algorithms.algorithm import make
+from tianji.algorithms.dqn import Regression, epsilon, epsilon_greedy
+from tianji.algorithms.dqn_numpy import NumpyUpdater
+from tianji.algorithms.dqn_torch import TorchUpdater
 from tianji.algorithms.networks import QNetwork
-from tianji.algorithms.replay import Replay, transitions_of
+from tianji.algorithms.replay import Experience, Replay, transitions_of
 from tianji.config import DQNConfig, NetworkConfig, TrainConfig
-from tianji.envs import EnvDescription
+from tianji.environments.description import EnvDescription
 
 CARTPOLE = EnvDescription("CartPole-v1", (4,), "<f4", 0, 2)
 ACTIVATIONS = st.sampled_from(["relu", "gelu"])
@@ -42,8 +42,8 @@ def test_hand_derived_gradient_equals_autograd(seed, rows, features, hidden, act
         rng.integers(0, actions, rows),
         3 * rng.normal(size=rows).astype(np.float32),
     )
-    ours = NumpyKernel(network, DQNConfig(), flat).gradient(batch)
-    theirs = TorchKernel(network, DQNConfig(), flat).gradient(batch).numpy()
+    ours = NumpyUpdater(network, DQNConfig(), flat).gradient(batch)
+    theirs = TorchUpdater(network, DQNConfig(), flat).gradient(batch).numpy()
     np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=2e-5)
 
 
@@ -80,8 +80,8 @@ def test_gradient_equals_finite_differences(dueling, hidden, activation):
         return total / 8
 
     slopes = [(loss_at(flat + step) - loss_at(flat - step)) / 2e-6 for step in 1e-6 * np.eye(len(flat))]
-    for kernel in (NumpyKernel, TorchKernel):
-        gradient = np.asarray(kernel(network, config, flat.astype(np.float32)).gradient(batch))
+    for updater in (NumpyUpdater, TorchUpdater):
+        gradient = np.asarray(updater(network, config, flat.astype(np.float32)).gradient(batch))
         np.testing.assert_allclose(gradient, slopes, atol=2e-6)
 
 
@@ -89,14 +89,14 @@ def test_gradient_equals_finite_differences(dueling, hidden, activation):
 def test_steps_equal_torch_adam_and_clipping(max_grad_norm):
     rng = np.random.default_rng(1)
     network, config = QNetwork(4, (16, 16), 2), DQNConfig(max_grad_norm=max_grad_norm, adam_epsilon=1e-5)
-    kernels = [kind(network, config, network.initialise(0)) for kind in (NumpyKernel, TorchKernel)]
+    updaters = [kind(network, config, network.initialise(0)) for kind in (NumpyUpdater, TorchUpdater)]
     for _ in range(30):
         batch = Regression(
             rng.normal(size=(32, 4)).astype(np.float32), rng.integers(0, 2, 32), rng.normal(size=32).astype(np.float32)
         )
-        for kernel in kernels:
-            kernel.step(batch, 3e-3)
-    np.testing.assert_allclose(kernels[0].weights(), kernels[1].weights(), atol=1e-5)
+        for updater in updaters:
+            updater.step(batch, 3e-3)
+    np.testing.assert_allclose(updaters[0].weights(), updaters[1].weights(), atol=1e-5)
 
 
 def test_the_network_equals_torchs_layers():
@@ -145,9 +145,9 @@ def make_dqn(hidden=(8,), **dqn):
 def test_targets_stop_at_terminations_only(double):
     algorithm, network = make_dqn(gamma=0.9, double=double)
     rows = transitions_of(make_chunk(np.random.default_rng(3)))
-    frozen = algorithm.kernel.weights().copy()
-    algorithm.kernel.load(frozen + 0.3 * np.random.default_rng(0).standard_normal(len(frozen)).astype(np.float32))
-    ours = network.scores(network.views(algorithm.kernel.weights()), rows["next_observation"])
+    frozen = algorithm.updater.weights().copy()
+    algorithm.updater.load(frozen + 0.3 * np.random.default_rng(0).standard_normal(len(frozen)).astype(np.float32))
+    ours = network.scores(network.views(algorithm.updater.weights()), rows["next_observation"])
     theirs = network.scores(network.views(frozen), rows["next_observation"])
     assert (ours.argmax(axis=1) != theirs.argmax(axis=1)).any()
     batch = algorithm.regression(rows)
@@ -177,13 +177,13 @@ def test_the_target_network_stays_put_during_a_round_and_follows_environment_ste
     rng = np.random.default_rng(0)
     fill(algorithm, rng, 1)
     x = rng.normal(size=(5, 4)).astype(np.float32)
-    weights = [algorithm.kernel.weights().copy()]
+    weights = [algorithm.updater.weights().copy()]
     stood_for = []
     for steps in (32, 64, 96, 127, 128, 300):
         algorithm.train(steps)
-        target = algorithm.kernel.target_values(x)
+        target = algorithm.updater.target_values(x)
         stood_for.append([np.array_equal(target, network.scores(network.views(w), x)) for w in weights].index(True))
-        weights.append(algorithm.kernel.weights().copy())
+        weights.append(algorithm.updater.weights().copy())
     assert stood_for == [0, 1, 1, 1, 4, 5]
 
 
@@ -192,8 +192,8 @@ def test_a_double_networks_choice_follows_every_step(monkeypatch):
     algorithm, _ = make_dqn(double=True, learning_starts=0, learning_rate=0.1)
     fill(algorithm, np.random.default_rng(0), 3)
     asked = []
-    values = algorithm.kernel.values
-    monkeypatch.setattr(algorithm.kernel, "values", lambda x: asked.append(algorithm.kernel.weights().copy()) or values(x))
+    values = algorithm.updater.values
+    monkeypatch.setattr(algorithm.updater, "values", lambda x: asked.append(algorithm.updater.weights().copy()) or values(x))
     algorithm.train(96)
     assert len(asked) == 4
     assert len({weights.tobytes() for weights in asked}) == 4
@@ -221,10 +221,10 @@ def test_loading_sets_the_weights_and_leaves_the_target_and_adams_moments(kind):
     def batch():
         return Regression(rng.normal(size=(8, 4)).astype(np.float32), rng.integers(0, 2, 8), np.ones(8, np.float32))
 
-    moved, whole = ({"numpy": NumpyKernel, "torch": TorchKernel}[kind](network, config, network.initialise(0)) for _ in "ab")
+    moved, whole = ({"numpy": NumpyUpdater, "torch": TorchUpdater}[kind](network, config, network.initialise(0)) for _ in "ab")
     for minibatch in (batch(), batch()):
-        for kernel in (moved, whole):
-            kernel.step(minibatch, 1e-2)
+        for updater in (moved, whole):
+            updater.step(minibatch, 1e-2)
     x, known = rng.normal(size=(3, 4)).astype(np.float32), whole.weights().copy()
     target, place = moved.target_values(x), moved.weights()
     moved.load(network.initialise(7))
@@ -233,11 +233,18 @@ def test_loading_sets_the_weights_and_leaves_the_target_and_adams_moments(kind):
     assert np.array_equal(moved.target_values(x), target)
     moved.load(known)
     last = batch()
-    for kernel in (moved, whole):
-        kernel.step(last, 1e-2)
+    for updater in (moved, whole):
+        updater.step(last, 1e-2)
     assert np.array_equal(moved.weights(), whole.weights())
 
 
 def test_epsilon_falls_linearly_and_stays():
     config = DQNConfig(epsilon_start=1.0, epsilon_end=0.04, epsilon_steps=8000)
     assert [epsilon(config, s) for s in (0, 4000, 8000, 20_000)] == pytest.approx([1.0, 0.52, 0.04, 0.04])
+
+
+def test_epsilon_greedy_explores_that_often_and_everywhere():
+    values = np.tile(np.array([[0.0, 2.0, 1.0]], np.float32), (60_000, 1))
+    action = epsilon_greedy(values, np.random.default_rng(0).random((60_000, 2)), 0.3)
+    np.testing.assert_allclose(np.bincount(action) / 60_000, [0.1, 0.8, 0.1], atol=0.01)
+    assert set(epsilon_greedy(values, np.random.default_rng(0).random((60_000, 2)), 0.0)) == {1}

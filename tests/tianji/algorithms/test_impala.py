@@ -7,15 +7,15 @@ import pytest
 import torch
 
 from programs.cli import ConfigError
-from tianji.algorithms import algorithm, kernels, networks
+from tianji.algorithms import algorithm, networks, updaters
 from tianji.algorithms.impala import IMPALA
-from tianji.algorithms.impala_numpy import NumpyKernel
-from tianji.algorithms.impala_torch import TorchKernel, loss
+from tianji.algorithms.impala_numpy import NumpyUpdater
+from tianji.algorithms.impala_torch import TorchUpdater, loss
 from tianji.algorithms.networks import ActorCritic, SharedActorCritic
 from tianji.algorithms.networks_torch import heads
 from tianji.algorithms.rollouts import Rollouts
 from tianji.config import IMPALAConfig, NetworkConfig, TrainConfig
-from tianji.envs import EnvDescription
+from tianji.environments.description import EnvDescription
 
 SEED = 5
 """Of a chunk with terminations and truncations."""
@@ -53,8 +53,8 @@ def test_hand_derived_gradient_equals_autograd(kind, hidden):
     rng, config = np.random.default_rng(len(hidden)), IMPALAConfig()
     network = kind(3, hidden, 4)
     flat, batch = rng.normal(size=network.size).astype(np.float32), make_batch(rng, 17, 3, 4)
-    ours = NumpyKernel(network, config, flat).gradient(batch)
-    theirs = TorchKernel(network, config, flat).gradient(batch).numpy()
+    ours = NumpyUpdater(network, config, flat).gradient(batch)
+    theirs = TorchUpdater(network, config, flat).gradient(batch).numpy()
     np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=2e-5)
 
 
@@ -71,7 +71,7 @@ def test_gradient_equals_finite_differences(kind):
         return float(loss(logits, values, *columns, config))
 
     slopes = [(loss_at(flat + step) - loss_at(flat - step)) / 2e-6 for step in 1e-6 * np.eye(len(flat))]
-    gradient = TorchKernel(network, config, flat.astype(np.float32)).gradient(batch).numpy()
+    gradient = TorchUpdater(network, config, flat.astype(np.float32)).gradient(batch).numpy()
     np.testing.assert_allclose(gradient, slopes, atol=1e-5)
 
 
@@ -94,13 +94,13 @@ def make_chunk(rng, network, flat, steps=8, environments=4, spread=0.0):
 def make_impala(**impala):
     config = TrainConfig(env="CartPole-v1", algo="impala", impala=IMPALAConfig(**impala))
     network = networks.build(config.network, 4, 2)
-    return IMPALA(kernels.make(config, network, network.initialise(0)), CARTPOLE, config.impala, 1000), network
+    return IMPALA(updaters.make(config, network, network.initialise(0)), CARTPOLE, config.impala, 1000), network
 
 
 def test_prepare_bootstraps_and_weighs_as_the_paper_says():
     """With lambda 0 a target is one step's: V + rho (r + gamma V' - V), the last observation's V where it was cut."""
     impala, network = make_impala(vtrace_lambda=0.0, gamma=0.9)
-    flat, rng = impala.kernel.weights(), np.random.default_rng(SEED)
+    flat, rng = impala.updater.weights(), np.random.default_rng(SEED)
     chunk = make_chunk(rng, network, flat, spread=0.5)
     assert chunk["truncated"].sum() > 1
     batch = impala.prepare([chunk])
@@ -118,29 +118,29 @@ def test_prepare_bootstraps_and_weighs_as_the_paper_says():
 def test_a_round_is_one_step_on_all_transitions_whatever_their_age():
     impala, network = make_impala(learning_rate=1e-2, learning_rate_schedule="linear")
     rng = np.random.default_rng(0)
-    chunks = [make_chunk(rng, network, impala.kernel.weights(), environments=b) for b in (1, 3)]
+    chunks = [make_chunk(rng, network, impala.updater.weights(), environments=b) for b in (1, 3)]
     assert len(impala.prepare(chunks)) == 32
-    before = impala.kernel.weights().copy()
+    before = impala.updater.weights().copy()
     assert impala.update(chunks, 500) == impala.update(chunks, 500, stale=True) == 1
     # Adam's steps are as long as the learning rate, which is half of what it was.
-    assert np.abs(impala.kernel.weights() - before).max() == pytest.approx(2 * 5e-3, rel=0.05)
-    still = impala.kernel.weights().copy()
+    assert np.abs(impala.updater.weights() - before).max() == pytest.approx(2 * 5e-3, rel=0.05)
+    still = impala.updater.weights().copy()
     assert impala.update(chunks, 1000) == 1
-    assert np.array_equal(impala.kernel.weights(), still)
+    assert np.array_equal(impala.updater.weights(), still)
 
 
 def test_it_learns_which_action_pays_from_another_policys_experience():
     impala, network = make_impala(learning_rate=1e-2)
-    rng, old = np.random.default_rng(0), impala.kernel.weights().copy()
+    rng, old = np.random.default_rng(0), impala.updater.weights().copy()
     for _ in range(60):
         chunk = make_chunk(rng, network, old)
         chunk["reward"] = (chunk["action"] == 1).astype(np.float32)
         impala.update([chunk], 0)
-    logits = network.scores(network.views(impala.kernel.weights()), rng.normal(size=(100, 4)).astype(np.float32))
+    logits = network.scores(network.views(impala.updater.weights()), rng.normal(size=(100, 4)).astype(np.float32))
     assert np.mean(logits[:, 1] > logits[:, 0]) > 0.9
 
 
-def test_a_numpy_kernel_for_convolutions_is_refused_in_one_line():
-    config = TrainConfig(env="x", algo="impala", network=NetworkConfig(kind="nature-shared"), kernel="numpy")
+def test_a_numpy_updater_for_convolutions_is_refused_in_one_line():
+    config = TrainConfig(env="x", algo="impala", network=NetworkConfig(kind="nature-shared"), updater="numpy")
     with pytest.raises(ConfigError, match="perceptrons only, not nature-shared"):
         algorithm.make(config, EnvDescription("x", (42, 42), "|u1", 0, 3, stack=2))

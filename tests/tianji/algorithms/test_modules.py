@@ -11,14 +11,14 @@ from commands import refusal
 
 from programs.cli import ConfigError, run
 from tianji.__main__ import main
-from tianji.algorithms import algorithm, dqn_torch, impala_torch, kernels, modules, networks, networks_torch, ppo_torch
+from tianji.algorithms import algorithm, dqn_torch, impala_torch, modules, networks, networks_torch, ppo_torch, updaters
 from tianji.algorithms.dqn import Regression
 from tianji.algorithms.rollouts import Rollouts
 from tianji.config import DQNConfig, NetworkConfig, PPOConfig, TrainConfig
-from tianji.envs import EnvDescription
+from tianji.environments.description import EnvDescription
 from tianji.policy import Policy, load_policy, save_policy
+from tianji.run.training import train
 from tianji.settings import convert
-from tianji.training import train
 
 MODULES = """
     import torch
@@ -153,7 +153,7 @@ def flat_gradient(loss, plain):
 def test_gradients_of_policies_are_the_plain_modules(made, algo, torch_module):
     network, flat, plain = made("Pair")
     config = TrainConfig(env="x", algo=algo, network=NetworkConfig(factory="my_module:Pair"))
-    kernel = kernels.make(config, network, flat)
+    updater = updaters.make(config, network, flat)
     rng = np.random.default_rng(0)
     columns = [rng.normal(size=6).astype(np.float32) for _ in range(3)]
     batch = Rollouts(inputs_of(5), rng.integers(0, 3, 6), *columns)
@@ -163,14 +163,14 @@ def test_gradients_of_policies_are_the_plain_modules(made, algo, torch_module):
     given = (action, old, advantage, target) if algo == "ppo" else (action, advantage, target)
     expected = flat_gradient(torch_module.loss(logits, value.squeeze(1), *given, settings), plain)
     assert np.abs(expected).max() > 0.01
-    np.testing.assert_allclose(kernel.gradient(batch).numpy(), expected, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(updater.gradient(batch).numpy(), expected, rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize("name", ["Q", "Tied"])
 def test_gradients_of_action_values_are_the_plain_modules(made, name):
     network, flat, plain = made(name)
     config = TrainConfig(env="x", algo="dqn", actors=1, envs_per_actor=1, network=NetworkConfig(factory=f"my_module:{name}"))
-    kernel = kernels.make(config, network, flat)
+    updater = updaters.make(config, network, flat)
     rng = np.random.default_rng(0)
     batch = Regression(inputs_of(5), rng.integers(0, 3, 6), rng.normal(size=6).astype(np.float32))
     loss = dqn_torch.loss(
@@ -178,22 +178,22 @@ def test_gradients_of_action_values_are_the_plain_modules(made, name):
     )
     expected = flat_gradient(loss, plain)
     assert np.abs(expected).max() > 0.01
-    np.testing.assert_allclose(kernel.gradient(batch).numpy(), expected, rtol=1e-4, atol=1e-6)
-    before = kernel.target_values(batch.features)
-    kernel.step(batch, 0.01)
-    assert np.array_equal(kernel.target_values(batch.features), before)
-    assert not np.array_equal(kernel.values(batch.features), before)
+    np.testing.assert_allclose(updater.gradient(batch).numpy(), expected, rtol=1e-4, atol=1e-6)
+    before = updater.target_values(batch.features)
+    updater.step(batch, 0.01)
+    assert np.array_equal(updater.target_values(batch.features), before)
+    assert not np.array_equal(updater.values(batch.features), before)
 
 
 def test_a_minibatch_makes_one_step_of_adam_on_the_plain_module(made):
     network, flat, plain = made("Q")
     config = TrainConfig(env="x", algo="dqn", actors=1, envs_per_actor=1, network=NetworkConfig(factory="my_module:Q"))
-    kernel = kernels.make(config, network, flat)
+    updater = updaters.make(config, network, flat)
     rng = np.random.default_rng(0)
     batch = Regression(inputs_of(5), rng.integers(0, 3, 6), rng.normal(size=6).astype(np.float32))
     optimizer = torch.optim.Adam(plain.parameters(), lr=0.01, eps=config.dqn.adam_epsilon)
     for _ in range(3):
-        kernel.step(batch, 0.01)
+        updater.step(batch, 0.01)
         optimizer.zero_grad()
         dqn_torch.loss(
             plain(torch.tensor(batch.features)), torch.tensor(batch.action), torch.tensor(batch.target), config.dqn
@@ -201,7 +201,7 @@ def test_a_minibatch_makes_one_step_of_adam_on_the_plain_module(made):
         torch.nn.utils.clip_grad_norm_(plain.parameters(), config.dqn.max_grad_norm)
         optimizer.step()
     expected = torch.cat([parameter.detach().reshape(-1) for parameter in plain.parameters()]).numpy()
-    np.testing.assert_allclose(kernel.weights(), expected, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(updater.weights(), expected, rtol=1e-4, atol=1e-6)
 
 
 def test_initial_weights_follow_the_seed_and_nothing_global_changes(made):
@@ -265,7 +265,7 @@ def test_buffers_follow_the_parameters_to_their_device(made):
     """The meta device stands for any that is not the CPU: an operation on tensors of both raises."""
     network, flat, _ = made("Pair")
     blocks = {name: torch.tensor(block, device="meta") for name, block in network.views(flat).items()}
-    for output in network.heads(blocks, torch.zeros(6, 5, device="meta")):
+    for output in network.torch_outputs(blocks, torch.zeros(6, 5, device="meta")):
         assert output.device.type == "meta"
     assert network.module.shift.device.type == "cpu"
 
@@ -288,10 +288,10 @@ def test_images_are_trained_on(own, algo):
         "log_probability": np.full((8, 4), np.log(0.5), np.float32),
         "final_observation": rng.integers(0, 256, (32, 42, 42), np.uint8),
     }
-    before = chosen.kernel.weights().copy()
+    before = chosen.updater.weights().copy()
     chosen.update([chunk], 0)
-    moved = {name for name, block in chosen.kernel.network.views(chosen.kernel.weights() - before).items() if block.any()}
-    assert moved == set(chosen.kernel.network.shapes())
+    moved = {name for name, block in chosen.updater.network.views(chosen.updater.weights() - before).items() if block.any()}
+    assert moved == set(chosen.updater.network.shapes())
 
 
 def small(algo, factory, **more):
@@ -407,7 +407,7 @@ def test_another_factory_than_the_files_is_refused(made, tmp_path, name, says):
 def test_a_factory_for_a_file_that_needs_none_is_refused(tmp_path):
     network = networks.QNetwork(4, (8,), 2)
     save_policy(tmp_path / "p.safetensors", Policy(network, network.initialise(0)))
-    with pytest.raises(ConfigError, match="holds network mlp-q, which no factory makes; leave my_module:make out"):
+    with pytest.raises(ConfigError, match="holds the built-in network mlp-q; leave my_module:make out"):
         load_policy(tmp_path / "p.safetensors", factory="my_module:make")
 
 
@@ -483,7 +483,7 @@ FAULTY = """
         ("empty", "has no parameters to train"),
         ("lazy", "parameter weight has no shape yet"),
         ("double", "parameter weight is float64; all that is trained here is float32"),
-        ("frozen", "parameter weight wants no gradient"),
+        ("frozen", "parameter weight does not require a gradient"),
         ("norm", "buffer 0.running_mean changes with what the module sees, as BatchNorm's do"),
         ("statistics", "raises ValueError: Expected more than 1 value per channel"),
         ("spectral", "buffer parametrizations.weight.0._u changes"),
@@ -518,7 +518,7 @@ def test_outputs_that_the_algorithm_does_not_train_are_refused(own, capsys):
 
 def test_numpy_does_not_compute_it(own, capsys):
     own(MODULES)
-    given = ["--set", "network.factory=my_module:Pair", "--set", "kernel=numpy"]
+    given = ["--set", "network.factory=my_module:Pair", "--set", "updater=numpy"]
     assert "computes perceptrons only, not factory" in refusal(
         capsys, run, "tianji", main, ["train", "--env", "CartPole-v1", *given]
     )
@@ -572,16 +572,16 @@ def test_a_buffer_does_without_the_network(own):
     own("raise RuntimeError('imported')", "trap")
     code = """if True:
     import sys
-    from tianji.channel.registry import Network
+    from tianji.channel.registry import Channels
     from tianji.config import NetworkConfig, TrainConfig
-    from tianji.envs import EnvDescription
+    from tianji.environments.description import EnvDescription
     from tianji.topology import build
     from tianji.worlds.assembly import Assembler
     config = TrainConfig(env="x", network=NetworkConfig(factory="trap:make"))
     topology = build(config, "memory://x")
     describe = EnvDescription("x", (4,), "<f4", 0, 2)
-    with Network() as network:
-        assembler = Assembler(config, describe, topology, network, lambda message: None)
+    with Channels() as channels:
+        assembler = Assembler(config, describe, topology, channels, lambda message: None)
         (buffer,) = (spec for spec in topology.roles if spec.kind == "buffer")
         assembler.build(buffer).close()
     print("torch" in sys.modules)

@@ -20,7 +20,7 @@ from tianji.algorithms.flat import orthogonal
 from tianji.algorithms.networks import KINDS, ActorCritic, QNetwork, build, make
 from tianji.algorithms.rollouts import Rollouts
 from tianji.config import NetworkConfig, PPOConfig, TrainConfig
-from tianji.envs import EnvDescription
+from tianji.environments.description import EnvDescription
 from tianji.policy import Policy, load_policy, save_policy
 
 IMAGE = (4, 42, 42)
@@ -335,7 +335,7 @@ def test_perceptrons_do_not_bring_torch_in():
     from tianji.worlds import sampler
     from tianji.algorithms import algorithm
     from tianji.config import TrainConfig
-    from tianji.envs import EnvDescription
+    from tianji.environments.description import EnvDescription
     algorithm.make(TrainConfig(env="x"), EnvDescription("x", (4,), "<f4", 0, 2))
     print("torch" in sys.modules)
     """
@@ -365,12 +365,12 @@ def test_images_are_trained_on(algo):
         "log_probability": np.full((steps, environments), np.log(0.5), np.float32),
         "final_observation": rng.integers(0, 256, (steps * environments, 42, 42), np.uint8),
     }
-    before = chosen.kernel.weights().copy()
+    before = chosen.updater.weights().copy()
     batch = chosen.prepare([chunk])
     assert isinstance(batch, Rollouts)
     assert batch.features.dtype == np.uint8
     assert batch.features.shape == (32, 2, 42, 42)
     assert chosen.update([chunk], 0) == {"ppo": 4, "impala": 1}[algo]
     assert chosen.update([chunk], 32, stale=True) == {"ppo": 4, "impala": 1}[algo]
-    moved = {name for name, block in chosen.kernel.network.views(chosen.kernel.weights() - before).items() if block.any()}
-    assert moved == set(chosen.kernel.network.shapes())
+    moved = {name for name, block in chosen.updater.network.views(chosen.updater.weights() - before).items() if block.any()}
+    assert moved == set(chosen.updater.network.shapes())

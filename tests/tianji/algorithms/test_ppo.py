@@ -9,15 +9,15 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tianji.algorithms import kernels
+from tianji.algorithms import updaters
 from tianji.algorithms.networks import ActorCritic, SharedActorCritic
 from tianji.algorithms.networks_torch import heads
 from tianji.algorithms.ppo import PPO, assess, assess_stale, collate, normalise
-from tianji.algorithms.ppo_numpy import NumpyKernel
-from tianji.algorithms.ppo_torch import TorchKernel, loss
+from tianji.algorithms.ppo_numpy import NumpyUpdater
+from tianji.algorithms.ppo_torch import TorchUpdater, loss
 from tianji.algorithms.rollouts import Rollouts, observations
 from tianji.config import PPOConfig, TrainConfig
-from tianji.envs import EnvDescription
+from tianji.environments.description import EnvDescription
 
 CARTPOLE = EnvDescription("CartPole-v1", (4,), "<f4", 0, 2)
 COLUMNS = [field.name for field in fields(Rollouts)]
@@ -95,8 +95,8 @@ def test_hand_derived_gradient_equals_autograd(seed, rows, features, hidden, act
     network, config = kind(features, tuple(hidden), actions), PPOConfig(entropy_coefficient=entropy, value_clip=value_clip)
     flat = rng.normal(size=network.size).astype(np.float32)
     batch = random_batch(rng, rows, features, actions)
-    ours = NumpyKernel(network, config, flat).gradient(batch)
-    theirs = TorchKernel(network, config, flat).gradient(batch).numpy()
+    ours = NumpyUpdater(network, config, flat).gradient(batch)
+    theirs = TorchUpdater(network, config, flat).gradient(batch).numpy()
     np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=2e-5 * max(1.0, float(np.abs(theirs).max())))
 
 
@@ -111,7 +111,7 @@ def test_hand_derived_gradient_equals_autograd(seed, rows, features, hidden, act
         (-0.5, 2 * (-0.5 - 1.0)),  # Beyond the range, away from the target.
     ],
 )
-@pytest.mark.parametrize("kind", [NumpyKernel, TorchKernel])
+@pytest.mark.parametrize("kind", [NumpyUpdater, TorchUpdater])
 def test_a_clipped_value_error_has_the_slope_of_its_larger_branch(kind, value, slope):
     """One row, whose value was 0 and is to be 1; the bias of the value's head moves the value and nothing else."""
     network, config = ActorCritic(2, (), 2), PPOConfig(value_clip=0.2, value_coefficient=1.0)
@@ -135,24 +135,24 @@ def test_gradient_equals_finite_differences(kind, value_clip):
         return loss_by_hand(logits, values, batch, config)
 
     slopes = [(loss_at(flat + step) - loss_at(flat - step)) / 2e-6 for step in 1e-6 * np.eye(len(flat))]
-    gradient = NumpyKernel(network, config, flat.astype(np.float32)).gradient(batch)
+    gradient = NumpyUpdater(network, config, flat.astype(np.float32)).gradient(batch)
     np.testing.assert_allclose(gradient, slopes, atol=1e-5)
 
 
-@pytest.mark.parametrize("kind", [NumpyKernel, TorchKernel])
+@pytest.mark.parametrize("kind", [NumpyUpdater, TorchUpdater])
 def test_loading_sets_the_weights_in_place_and_leaves_adams_moments(kind):
     network, rng = ActorCritic(4, (8,), 2), np.random.default_rng(0)
     moved, whole = (kind(network, PPOConfig(), network.initialise(0)) for _ in range(2))
     batches = [random_batch(rng, 16, 4, 2) for _ in range(4)]
     for batch in batches[:3]:
-        for kernel in (moved, whole):
-            kernel.step(batch, 1e-2)
+        for updater in (moved, whole):
+            updater.step(batch, 1e-2)
     known, place = whole.weights().copy(), moved.weights()
     moved.load(network.initialise(7))
     assert np.array_equal(place, network.initialise(7))
     moved.load(known)
-    for kernel in (moved, whole):
-        kernel.step(batches[3], 1e-2)
+    for updater in (moved, whole):
+        updater.step(batches[3], 1e-2)
     assert np.array_equal(moved.weights(), whole.weights())
 
 
@@ -161,11 +161,11 @@ def test_steps_equal_torch_adam_and_clipping(max_grad_norm):
     rng = np.random.default_rng(1)
     network, config = ActorCritic(4, (16, 16), 3), PPOConfig(max_grad_norm=max_grad_norm)
     flat = network.initialise(0)
-    ours, theirs = NumpyKernel(network, config, flat), TorchKernel(network, config, flat)
+    ours, theirs = NumpyUpdater(network, config, flat), TorchUpdater(network, config, flat)
     for k in range(30):
         batch = random_batch(rng, 32, 4, 3)
-        for kernel in (ours, theirs):
-            kernel.step(batch, 1e-2 / (k + 1))
+        for updater in (ours, theirs):
+            updater.step(batch, 1e-2 / (k + 1))
     np.testing.assert_allclose(ours.weights(), theirs.weights(), atol=1e-5)
     assert np.abs(ours.weights() - flat).max() > 1e-2
 
@@ -199,14 +199,14 @@ def deal_out(chunk, groups):
 def make_ppo(**ppo):
     config = TrainConfig(env="CartPole-v1", ppo=PPOConfig(**ppo))
     network = ActorCritic(4, (64, 64), 2)
-    return PPO(kernels.make(config, network, network.initialise(0)), CARTPOLE, config.ppo, 1000, seed=0)
+    return PPO(updaters.make(config, network, network.initialise(0)), CARTPOLE, config.ppo, 1000, seed=0)
 
 
 def test_a_round_does_not_depend_on_how_environments_are_dealt_out():
     chunk = make_chunk(np.random.default_rng(5), 16, 8)
     whole, split = make_ppo(minibatch_size=32, epochs=2), make_ppo(minibatch_size=32, epochs=2)
     assert whole.update([chunk], 0) == split.update(deal_out(chunk, [[0, 1, 2, 3], [4, 5, 6, 7]]), 0) == 8
-    assert np.array_equal(whole.kernel.weights(), split.kernel.weights())
+    assert np.array_equal(whole.updater.weights(), split.updater.weights())
 
 
 @pytest.mark.parametrize("steps", [7, 16])
@@ -215,7 +215,7 @@ def test_who_assesses_a_chunk_makes_no_difference(steps):
     whole = ppo.prepare([chunk])
     parts = deal_out(chunk, [[0], [1, 2, 3], [4, 5, 6, 7]])
     for part in parts:
-        batch = assess([part], ppo.kernel.values, CARTPOLE, ppo.config)
+        batch = assess([part], ppo.updater.values, CARTPOLE, ppo.config)
         shape = part["action"].shape
         part |= {"advantage": batch.advantage.reshape(shape), "value": batch.value.reshape(shape)}
     collated = collate(parts, CARTPOLE)
@@ -235,8 +235,8 @@ def test_prepare_bootstraps_from_the_final_observation():
     ppo = make_ppo(gamma=0.9, gae_lambda=0.0)
     chunk = make_chunk(np.random.default_rng(2), 4, 3, truncated=0.3)
     batch = ppo.prepare([chunk])
-    value = ppo.kernel.values(chunk["observation"].reshape(-1, 4)).reshape(5, 3)
-    final = iter(ppo.kernel.values(chunk["final_observation"]))
+    value = ppo.updater.values(chunk["observation"].reshape(-1, 4)).reshape(5, 3)
+    final = iter(ppo.updater.values(chunk["final_observation"]))
     for t in range(4):
         for b in range(3):
             following = next(final) if chunk["truncated"][t, b] else value[t + 1, b]
@@ -267,8 +267,8 @@ def test_the_earlier_values_go_with_their_rows_and_only_where_they_are_used():
 def test_values_are_those_of_the_weights_as_they_stood_before_the_round(stale):
     ppo = make_ppo(value_clip=0.2)
     chunk = make_chunk(np.random.default_rng(5), 16, 8)
-    batch = assess_stale([chunk], ppo.kernel.both, CARTPOLE, ppo.config) if stale else ppo.prepare([chunk])
-    expected = ppo.kernel.values(chunk["observation"][:-1].reshape(-1, 4))
+    batch = assess_stale([chunk], ppo.updater.both, CARTPOLE, ppo.config) if stale else ppo.prepare([chunk])
+    expected = ppo.updater.values(chunk["observation"][:-1].reshape(-1, 4))
     np.testing.assert_allclose(batch.value, expected, rtol=1e-6, atol=1e-6)
 
 
@@ -278,9 +278,9 @@ def test_clipping_bounds_how_far_values_follow_their_targets():
     features = chunk["observation"][:-1].reshape(-1, 4)
     for value_clip in (None, 1e-3):
         ppo = make_ppo(minibatch_size=32, epochs=10, learning_rate=1e-2, value_clip=value_clip, max_grad_norm=1e9)
-        before = ppo.kernel.values(features)
+        before = ppo.updater.values(features)
         ppo.update([chunk], 0)
-        moved[value_clip] = np.abs(ppo.kernel.values(features) - before).mean()
+        moved[value_clip] = np.abs(ppo.updater.values(features) - before).mean()
     assert moved[1e-3] < 0.2 * moved[None]
 
 
@@ -297,9 +297,10 @@ def test_learning_rate_falls_to_zero_at_the_horizon():
 
 
 def played(ppo, chunk, by=None):
-    """The chunk with the log-probabilities of a policy of these weights (the kernel's)."""
-    network = ppo.kernel.network
-    logits = network.scores(network.views(ppo.kernel.weights() if by is None else by), chunk["observation"][:-1].reshape(-1, 4))
+    """The chunk with the log-probabilities of a policy of these weights (the updater's)."""
+    network = ppo.updater.network
+    blocks = network.views(ppo.updater.weights() if by is None else by)
+    logits = network.scores(blocks, chunk["observation"][:-1].reshape(-1, 4))
     log_p = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
     own = np.take_along_axis(log_p, chunk["action"].reshape(-1, 1), 1)
     return chunk | {"log_probability": own.reshape(chunk["action"].shape).astype(np.float32)}
@@ -308,18 +309,18 @@ def played(ppo, chunk, by=None):
 def test_without_lag_the_correction_is_the_strict_batch():
     ppo = make_ppo()
     chunk = played(ppo, make_chunk(np.random.default_rng(5), 16, 8))
-    strict, relaxed = ppo.prepare([chunk]), assess_stale([chunk], ppo.kernel.both, CARTPOLE, ppo.config)
+    strict, relaxed = ppo.prepare([chunk]), assess_stale([chunk], ppo.updater.both, CARTPOLE, ppo.config)
     for name in COLUMNS:
         np.testing.assert_allclose(getattr(relaxed, name), getattr(strict, name), rtol=1e-5, atol=1e-5)
 
 
 def test_with_lag_each_later_delta_is_weighted_by_the_truncated_ratios_up_to_it():
-    """A_t = sum over k of (gamma lambda)^(k-t) (product of min(1, rho_i), t < i <= k) delta_k; the ratio is to mu.
+    """A_t is the sum over k of (gamma lambda)^(k-t) c_k delta_k. Here c_k is the product of min(1, rho_i) for t < i <= k.
 
     A value target has each action's own weight too, as V-trace has it.
     """
     ppo = make_ppo(gamma=0.9, gae_lambda=0.8)
-    network, now = ppo.kernel.network, ppo.kernel.weights()
+    network, now = ppo.updater.network, ppo.updater.weights()
     old = (now + 0.3 * np.random.default_rng(1).normal(size=len(now))).astype(np.float32)
     plain = make_chunk(np.random.default_rng(5), 6, 3)
     chunk, current = played(ppo, plain, by=old), played(ppo, plain)["log_probability"]
@@ -332,7 +333,7 @@ def test_with_lag_each_later_delta_is_weighted_by_the_truncated_ratios_up_to_it(
         for b in range(3):
             following = next(finals) if chunk["truncated"][t, b] else values[t + 1, b]
             delta[t, b] = chunk["reward"][t, b] + (0 if chunk["terminated"][t, b] else 0.9 * following) - values[t, b]
-    batch = assess_stale([chunk], ppo.kernel.both, CARTPOLE, ppo.config)
+    batch = assess_stale([chunk], ppo.updater.both, CARTPOLE, ppo.config)
     for b in range(3):
         for t in range(6):
             expected, weight = 0.0, 1.0
@@ -352,4 +353,4 @@ def test_stale_chunks_make_as_many_steps_and_other_weights():
     chunk["log_probability"] -= np.random.default_rng(6).random((16, 8)).astype(np.float32)
     strict, relaxed = make_ppo(minibatch_size=32, epochs=2), make_ppo(minibatch_size=32, epochs=2)
     assert strict.update([chunk], 0) == relaxed.update([chunk], 0, stale=True) == 8
-    assert not np.array_equal(strict.kernel.weights(), relaxed.kernel.weights())
+    assert not np.array_equal(strict.updater.weights(), relaxed.updater.weights())

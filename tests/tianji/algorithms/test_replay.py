@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 from tianji.algorithms.replay import Experience, Replay, transitions_of
-from tianji.envs import Stacks
-from tianji.layout import rollout_layout
+from tianji.environments.vector import Stacks
+from tianji.layout import rollout_layout, shortened
 
 
 class World:
@@ -36,10 +36,10 @@ class World:
         """The last S observations of an episode, its first one repeated in front."""
         return ([episode[0]] * self.stack + episode)[-self.stack :]
 
-    def chunk(self, steps, ends):
-        """Live through T steps of every environment."""
-        layout = rollout_layout(steps, self.environments, (1,), "<i4", behaviour=False, stack=self.stack)
-        views = layout.views(bytearray(layout.capacity_bytes))
+    def chunk(self, steps, ends, most=None):
+        """Make a chunk of `steps` steps of every environment. If a slot holds more, the rest is meaningless."""
+        layout = rollout_layout(most or steps, self.environments, (1,), "<i4", behaviour=False, stack=self.stack)
+        views = layout.views(bytearray(b"\x01" * layout.capacity_bytes))
         history = self.stack - 1
         if history:
             views["observation"][: self.stack] = self.rolling.seen.swapaxes(0, 1)
@@ -66,7 +66,7 @@ class World:
             views["observation"][history + t + 1] = self.latest()
             self.rolling.push(self.latest(), begun)
         self.sequence += 1
-        return views
+        return shortened(views, steps)
 
 
 def drawn_from(replay, count=4000, seed=0):
@@ -99,7 +99,7 @@ def test_what_is_drawn_was_lived_and_all_that_is_recent_is_drawn(seed, stack, en
     for k, (steps, lost) in enumerate(chunks):
         for producer, world in enumerate(worlds):
             before = [len(lived) for lived in world.lived]
-            views = world.chunk(steps, ends)
+            views = world.chunk(steps, ends, most=9)
             # One producer's chunks are lost at times; a first one arrives, so that there is something to draw.
             if not (lost and producer and k):
                 replay.insert(Experience(views, producer, world.sequence))

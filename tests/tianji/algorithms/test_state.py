@@ -1,4 +1,4 @@
-"""An algorithm that is stored and restored goes on as the one that went on without: to the last bit."""
+"""Stored and restored algorithms continue exactly like uninterrupted ones, bit for bit."""
 
 import json
 
@@ -6,11 +6,12 @@ import msgspec
 import numpy as np
 import pytest
 
-from tianji.algorithms import algorithm
+from tianji.algorithms import algorithm, networks, updaters
 from tianji.algorithms.replay import Experience
+from tianji.algorithms.rollouts import Rollouts
 from tianji.algorithms.state import State
 from tianji.config import DQNConfig, IMPALAConfig, NetworkConfig, PPOConfig, TrainConfig
-from tianji.envs import describe
+from tianji.environments.vector import describe
 from tianji.layout import rollout_layout
 from tianji.run_folder import read_state, write_state
 
@@ -32,11 +33,11 @@ def chunks(rng, count, steps=16, environments=4, behaviour=True):
     return made
 
 
-def config(algo, kernel):
+def config(algo, updater):
     return TrainConfig(
         env="CartPole-v1",
         algo=algo,
-        kernel=kernel,
+        updater=updater,
         actors=1,
         envs_per_actor=4,
         network=NetworkConfig(kind="mlp-q" if algo == "dqn" else "mlp-separate", hidden=(8,)),
@@ -47,37 +48,37 @@ def config(algo, kernel):
 
 
 def step(algo, views, number):
-    if algo.reuses:
+    if algo.replays:
         algo.insert([Experience(views, 0, number)])
         return algo.train(64 * (number + 1))
     return algo.update([views], 64 * number)
 
 
-@pytest.mark.parametrize("kernel", ["numpy", "torch"])
+@pytest.mark.parametrize("updater", ["numpy", "torch"])
 @pytest.mark.parametrize("name", ["ppo", "impala", "dqn"])
-def test_it_goes_on_to_the_last_bit(name, kernel, tmp_path):
+def test_it_goes_on_to_the_last_bit(name, updater, tmp_path):
     rounds = chunks(np.random.default_rng(0), 8, behaviour=name != "dqn")
-    first = algorithm.make(config(name, kernel), CARTPOLE)
+    first = algorithm.make(config(name, updater), CARTPOLE)
     for number in range(4):
         step(first, rounds[number], number)
     state = first.state()
     write_state(tmp_path / "state", State(state.arrays, state.values))
-    second = algorithm.make(config(name, kernel), CARTPOLE)
-    assert not np.array_equal(second.kernel.weights(), first.kernel.weights())
+    second = algorithm.make(config(name, updater), CARTPOLE)
+    assert not np.array_equal(second.updater.weights(), first.updater.weights())
     second.restore(read_state(tmp_path / "state"))
-    assert np.array_equal(second.kernel.weights(), first.kernel.weights())
+    assert np.array_equal(second.updater.weights(), first.updater.weights())
     if name == "dqn":
         # A successor's actors begin anew: so does what they send, in either.
         first.replay._sequence.clear()
     for number in range(4, 8):
         assert step(first, rounds[number], number) == step(second, rounds[number], number) > 0
-        assert np.array_equal(second.kernel.weights(), first.kernel.weights())
+        assert np.array_equal(second.updater.weights(), first.updater.weights())
 
 
 @pytest.mark.parametrize("name", ["ppo", "dqn"])
-def test_either_kernel_goes_on_where_the_other_was(name, tmp_path):
+def test_either_updater_goes_on_where_the_other_was(name, tmp_path):
     rounds = chunks(np.random.default_rng(1), 6, behaviour=name != "dqn")
-    numpy, torch = (algorithm.make(config(name, kernel), CARTPOLE) for kernel in ("numpy", "torch"))
+    numpy, torch = (algorithm.make(config(name, updater), CARTPOLE) for updater in ("numpy", "torch"))
     for number in range(3):
         step(numpy, rounds[number], number)
     torch.restore(State({k: v.copy() for k, v in numpy.state().arrays.items()}, json.loads(json.dumps(numpy.state().values))))
@@ -86,7 +87,7 @@ def test_either_kernel_goes_on_where_the_other_was(name, tmp_path):
     for number in range(3, 6):
         step(numpy, rounds[number], number)
         step(torch, rounds[number], number)
-    assert np.allclose(torch.kernel.weights(), numpy.kernel.weights(), atol=1e-6)
+    assert np.allclose(torch.updater.weights(), numpy.updater.weights(), atol=1e-6)
 
 
 def test_without_its_replay_it_waits_for_a_new_one():
@@ -111,3 +112,26 @@ def test_a_replay_of_other_sizes_is_refused():
         other = msgspec.structs.replace(config("dqn", "numpy"), **change)
         with pytest.raises(ValueError, match="replay"):
             algorithm.make(other, CARTPOLE).restore(first.state())
+
+
+@pytest.mark.parametrize("updater", ["numpy", "torch"])
+@pytest.mark.parametrize("bad", [np.nan, np.inf, 3e38])
+def test_a_gradient_that_is_no_number_is_noticed_for_good(updater, bad):
+    """Also where clipping makes zeros of it, and the weights stay what they were."""
+    network = networks.make("mlp-separate", 4, (8,), 2)
+    config = TrainConfig(env="x", updater=updater)
+    made = updaters.make(config, network, network.initialise(0))
+    rows = {
+        "features": np.ones((4, 4), np.float32),
+        "action": np.zeros(4, np.int64),
+        "log_probability": np.zeros(4, np.float32),
+    }
+    good = Rollouts(**rows, advantage=np.ones(4, np.float32), value_target=np.ones(4, np.float32))
+    made.step(good, 1e-3)
+    assert made.sound()
+    with np.errstate(all="ignore"):
+        made.step(Rollouts(**rows, advantage=np.ones(4, np.float32), value_target=np.full(4, bad, np.float32)), 1e-3)
+    assert not made.sound()
+    with np.errstate(all="ignore"):
+        made.step(good, 1e-3)
+    assert not made.sound()

@@ -6,11 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tianji.algorithms import vtrace
-from tianji.algorithms.returns import generalised_advantages
+from tianji.algorithms.vtrace import generalised_advantages
 
 
 def targets_by_definition(reward, value, next_value, terminated, truncated, ratio, gamma, lam, rho_clip, c_clip):
-    """v_s = V(x_s) + sum over t of gamma^(t-s) (product of c_i, s <= i < t) rho_t delta_t, up to the end of the episode."""
+    """v_s = V(x_s) + sum over t of gamma^(t-s) C_t rho_t delta_t, up to the end of the episode.
+
+    C_t is the product of c_i for s <= i < t.
+    """
     steps, environments = reward.shape
     v = np.array(value, np.float64)
     for b in range(environments):

@@ -8,7 +8,7 @@ import pytest
 from edges import DEADLINE_S, PARAMETERS, SCHEMES, SLOTS, Bench, structured_spec, text
 
 from tianji.channel.base import ChannelError, EdgeSpec
-from tianji.channel.registry import Network
+from tianji.channel.registry import Channels
 from tianji.channel.waiter import Waiter
 from tianji.channel.zmq import Line
 from tianji.layout import opaque_layout
@@ -227,7 +227,7 @@ def test_nobody_is_welcomed_before_the_relay_is(bench):
     middle, end = bench.inlet("a"), bench.inlet("b")
     uri = end.uri
     bench.close(end)
-    relay = bench.keep(bench.network.relay(uri, bench.spec, middle))
+    relay = bench.keep(bench.channels.relay(uri, bench.spec, middle))
     start = bench.outlet(middle)
     bench.quiet(0.05)
     assert not bench.free[start]
@@ -375,7 +375,7 @@ def test_a_second_start_of_a_member_replaces_the_first(bench):
 )
 def test_ends_of_different_configurations_refuse_each_other(bench, other, said, caplog):
     inlet, outlet = bench.pair()
-    stranger = bench.network.outlet(inlet.uri, other, 1)
+    stranger = bench.channels.outlet(inlet.uri, other, 1)
     with pytest.raises(ChannelError, match=f"refused.*{said}"):
         bench.until(lambda: stranger.credits())
     assert inlet.counters["refused"] == 1
@@ -434,8 +434,8 @@ def test_an_end_that_closes_after_the_other_has_nobody_left_to_tell(bench, monke
 
 def test_closing_twice_is_allowed(bench):
     inlet, outlet = bench.pair()
-    publisher = bench.network.weights_outlet(bench.address("w"), PARAMETERS)
-    reader = bench.network.weights_inlet(publisher.uri, PARAMETERS)
+    publisher = bench.channels.weights_outlet(bench.address("w"), PARAMETERS)
+    reader = bench.channels.weights_inlet(publisher.uri, PARAMETERS)
     for end in (inlet, outlet, publisher, reader):
         end.close()
         end.close()
@@ -450,10 +450,10 @@ def test_an_address_is_bound_once(bench):
     if bench.scheme in ("shm", "ipc"):
         pytest.skip("a second bind to a socket's path takes it over, as ZeroMQ does")
     with pytest.raises(ChannelError, match="cannot bind"):
-        bench.network.inlet(inlet.uri, bench.spec)
+        bench.channels.inlet(inlet.uri, bench.spec)
 
 
 @pytest.mark.parametrize("uri", ["carrier-pigeon://a", "tcp:/127.0.0.1:0", "", "shm://"])
 def test_an_address_that_is_not_understood_is_refused(uri):
-    with Network() as network, pytest.raises(ChannelError, match="known schemes: shm, tcp, ipc, inproc, memory"):
-        network.inlet(uri, EdgeSpec(opaque_layout(1), 1, 1))
+    with Channels() as channels, pytest.raises(ChannelError, match="known schemes: shm, tcp, ipc, inproc, memory"):
+        channels.inlet(uri, EdgeSpec(opaque_layout(1), 1, 1))

@@ -1,4 +1,4 @@
-"""A live channel, and clients that mean harm or know no better: they are counted or get nothing, and it goes on undisturbed."""
+"""A live channel under attack by malicious or broken clients: they are counted or ignored, and other peers are not affected."""
 
 import socket
 import struct
@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tianji.channel.base import ChannelError, EdgeSpec
-from tianji.channel.registry import Network
+from tianji.channel.registry import Channels
 from tianji.channel.security import Keys
 from tianji.layout import opaque_layout
 from tianji.messages import (
@@ -294,8 +294,8 @@ def test_any_bytes(stranger, frames):
 def test_a_reader_of_weights_that_speaks_nonsense():
     with ExitStack() as stack:
         bench = Bench("tcp", stack)
-        outlet = bench.keep(bench.network.weights_outlet(bench.address("w"), PARAMETERS))
-        inlet = bench.keep(bench.network.weights_inlet(outlet.uri, PARAMETERS))
+        outlet = bench.keep(bench.channels.weights_outlet(bench.address("w"), PARAMETERS))
+        inlet = bench.keep(bench.channels.weights_inlet(outlet.uri, PARAMETERS))
         context = stack.enter_context(zmq.Context())
         stranger = stack.enter_context(context.socket(zmq.DEALER))
         stranger.linger = 0
@@ -326,8 +326,8 @@ def test_with_keys_everything_works_encrypted(guarded):
     outlet.send([bench.write(outlet, 0, text(0))])
     bench.until(lambda: bench.got[inlet])
     assert bench.body(inlet, bench.got[inlet][0]) == text(0)
-    weights = bench.keep(bench.network.weights_outlet(bench.address("w"), PARAMETERS))
-    reader = bench.keep(bench.network.weights_inlet(weights.uri, PARAMETERS))
+    weights = bench.keep(bench.channels.weights_outlet(bench.address("w"), PARAMETERS))
+    reader = bench.keep(bench.channels.weights_inlet(weights.uri, PARAMETERS))
     weights.publish(3, vector(3))
     bench.until(lambda: (weights.serve(), reader.latest(np.zeros(PARAMETERS, np.float32)) == 3)[1])
     assert inlet._socket.mechanism == zmq.CURVE
@@ -374,7 +374,7 @@ def test_an_outlet_with_other_keys_is_told(guarded):
     inlet, _ = bench.pair()
     # Whoever has other keys takes the run's inlet for somebody else, and hears no more than that it is not welcome: the
     # one who has a wrong pair and the right server's key is told by libzmq.
-    other = stack.enter_context(Network(keys=Keys.generate()))
+    other = stack.enter_context(Channels(keys=Keys.generate()))
     outlet = other.outlet(inlet.uri, bench.spec, 1)
     bench.quiet(0.3)
     assert outlet.credits() == []
@@ -383,19 +383,19 @@ def test_an_outlet_with_other_keys_is_told(guarded):
 
 def test_off_this_host_keys_are_asked_for():
     spec = EdgeSpec(opaque_layout(8), 1, 1)
-    with Network() as network:
+    with Channels() as channels:
         for uri in ("tcp://*:0", "tcp://0.0.0.0:0", "tcp://[::]:0", "tcp://192.0.2.1:1", "tcp://node7:5000"):
             with pytest.raises(ChannelError, match="give the run's keys"):
-                network.inlet(uri, spec)
+                channels.inlet(uri, spec)
             with pytest.raises(ChannelError, match="give the run's keys"):
-                network.outlet(uri, spec, 0)
+                channels.outlet(uri, spec, 0)
             with pytest.raises(ChannelError, match="give the run's keys"):
-                network.weights_inlet(uri, 1)
+                channels.weights_inlet(uri, 1)
 
 
 def test_plaintext_off_this_host_is_a_choice_and_logged(caplog):
     spec = EdgeSpec(opaque_layout(8), 1, 1)
-    with Network(plaintext=True) as network:
+    with Channels(plaintext=True) as channels:
         # Bound for a moment, spoken to by nobody.
-        network.inlet("tcp://0.0.0.0:0", spec).close()
+        channels.inlet("tcp://0.0.0.0:0", spec).close()
     assert "PLAINTEXT" in caplog.text

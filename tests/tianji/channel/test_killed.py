@@ -1,4 +1,4 @@
-"""kill -9 of either side at every stage of a hand-over: nothing is torn, lost for good, or left behind."""
+"""kill -9 of either side at every stage of a hand-over: no chunk is torn, no slot is lost, and nothing is left behind."""
 
 import os
 import signal
@@ -57,7 +57,7 @@ def carry_on(bench, inlet, outlet, first):
 
 def test_a_welcome_that_is_read_after_its_inlet_has_ended(bench):
     # Step by step, for both have come when the outlet looks: that the connection is gone, and what came by it before.
-    inlet = bench.network.inlet(bench.address("a"), bench.spec)
+    inlet = bench.channels.inlet(bench.address("a"), bench.spec)
     uri, outlet = inlet.uri, bench.outlet(inlet)
     bench.until(inlet.pending)
     inlet.receive()
@@ -76,8 +76,8 @@ def test_a_producer_that_is_killed(bench, stage):
         bench.until(lambda: reached(process, stage))
     sent = {"joined": 0, "starved": 4}.get(stage, 3)
     bench.quiet()
-    # It is dead; what it had sent is whole, and stays so when somebody takes its place. From shared memory all of it is
-    # there; of what was to travel, ZeroMQ's thread had perhaps not taken leave of the last.
+    # It is dead. Chunks that it sent are intact, and stay so when a successor takes its place. All of those in shared memory
+    # arrive. Of those sent in messages, ZeroMQ's thread may not have sent the last.
     came = len(bench.got[inlet])
     assert came == sent if bench.scheme == "shm" else came <= sent
     outlet = bench.outlet(inlet)

@@ -1,4 +1,4 @@
-"""The ring: a queue by any order of puts and gets, between processes too, and no rest when its memory is spoilt."""
+"""The ring: a queue under any order of puts and gets, also between processes, that detects corrupted memory."""
 
 import mmap
 import os

@@ -1,4 +1,4 @@
-"""Key files: made once, for one pair of eyes, and nothing else is taken for one."""
+"""Key files: never overwritten, readable by their owner only, and checked when they are read."""
 
 import pytest
 import zmq

@@ -9,8 +9,8 @@ from tianji.channel.waiter import Waiter
 
 
 def test_the_latest_weights_win(bench):
-    outlet = bench.keep(bench.network.weights_outlet(bench.address("w"), PARAMETERS))
-    inlet = bench.keep(bench.network.weights_inlet(outlet.uri, PARAMETERS))
+    outlet = bench.keep(bench.channels.weights_outlet(bench.address("w"), PARAMETERS))
+    inlet = bench.keep(bench.channels.weights_inlet(outlet.uri, PARAMETERS))
     out = np.zeros(PARAMETERS, np.float32)
 
     def read():
@@ -32,12 +32,12 @@ def test_the_latest_weights_win(bench):
 
 
 def test_every_reader_reads_for_itself_and_late_ones_miss_nothing(bench):
-    outlet = bench.keep(bench.network.weights_outlet(bench.address("w"), PARAMETERS))
-    early = [bench.keep(bench.network.weights_inlet(outlet.uri, PARAMETERS)) for _ in range(2)]
+    outlet = bench.keep(bench.channels.weights_outlet(bench.address("w"), PARAMETERS))
+    early = [bench.keep(bench.channels.weights_inlet(outlet.uri, PARAMETERS)) for _ in range(2)]
     nothing = np.zeros(PARAMETERS, np.float32)
     bench.until(lambda: [r.latest(nothing) for r in early] == [None, None] and (outlet.serve(), outlet.readers() == 2)[1])
     outlet.publish(4, vector(4))
-    late = bench.keep(bench.network.weights_inlet(outlet.uri, PARAMETERS))
+    late = bench.keep(bench.channels.weights_inlet(outlet.uri, PARAMETERS))
     for reader in (*early, late):
         out = np.zeros(PARAMETERS, np.float32)
         bench.until(lambda reader=reader, out=out: (outlet.serve(), reader.latest(out) == 4)[1])
@@ -49,8 +49,8 @@ def test_every_reader_reads_for_itself_and_late_ones_miss_nothing(bench):
 
 
 def test_what_is_published_is_a_copy(bench):
-    outlet = bench.keep(bench.network.weights_outlet(bench.address("w"), PARAMETERS))
-    inlet = bench.keep(bench.network.weights_inlet(outlet.uri, PARAMETERS))
+    outlet = bench.keep(bench.channels.weights_outlet(bench.address("w"), PARAMETERS))
+    inlet = bench.keep(bench.channels.weights_inlet(outlet.uri, PARAMETERS))
     weights, out = vector(1), vector(0)
     outlet.publish(0, weights)
     weights[:] = 7
@@ -59,22 +59,41 @@ def test_what_is_published_is_a_copy(bench):
 
 
 def test_versions_must_rise(bench):
-    outlet = bench.keep(bench.network.weights_outlet(bench.address("w"), PARAMETERS))
+    outlet = bench.keep(bench.channels.weights_outlet(bench.address("w"), PARAMETERS))
     outlet.publish(3, vector(0))
     with pytest.raises(ChannelError, match="must rise"):
         outlet.publish(3, vector(0))
 
 
+def test_a_publisher_that_left_and_came_back_unseen_is_found_again(bench):
+    """The reader hears the farewell of the first one only when it is connected to the second."""
+    outlet = bench.keep(bench.channels.weights_outlet(bench.address("w"), PARAMETERS))
+    inlet = bench.keep(bench.channels.weights_inlet(outlet.uri, PARAMETERS))
+    out = vector(0)
+    outlet.publish(7, vector(7))
+    bench.until(lambda: (outlet.serve(), inlet.latest(out) == 7)[1])
+    uri = outlet.uri
+    bench.close(outlet)
+    bench.ends.remove(inlet)
+    again = bench.patiently(lambda: bench.channels.weights_outlet(uri, PARAMETERS))
+    again.publish(5, vector(5))
+    # Longer than any attempt to connect again; the reader does nothing meanwhile.
+    bench.quiet(1.0)
+    bench.keep(inlet)
+    bench.until(lambda: (again.serve(), inlet.latest(out) == 5)[1])
+    assert out.tolist() == [5] * PARAMETERS
+
+
 def test_a_publisher_that_starts_again_is_found_again(bench):
-    outlet = bench.keep(bench.network.weights_outlet(bench.address("w"), PARAMETERS))
-    inlet = bench.keep(bench.network.weights_inlet(outlet.uri, PARAMETERS))
+    outlet = bench.keep(bench.channels.weights_outlet(bench.address("w"), PARAMETERS))
+    inlet = bench.keep(bench.channels.weights_inlet(outlet.uri, PARAMETERS))
     out = vector(0)
     outlet.publish(7, vector(7))
     bench.until(lambda: (outlet.serve(), inlet.latest(out) == 7)[1])
     uri = outlet.uri
     bench.close(outlet)
     assert inlet.latest(out) is None
-    again = bench.patiently(lambda: bench.network.weights_outlet(uri, PARAMETERS))
+    again = bench.patiently(lambda: bench.channels.weights_outlet(uri, PARAMETERS))
     # It resumed from a checkpoint of before: what it says now is the latest, though its version is lower.
     again.publish(5, vector(5))
     bench.until(lambda: (again.serve(), inlet.latest(out) == 5)[1])
@@ -82,8 +101,8 @@ def test_a_publisher_that_starts_again_is_found_again(bench):
 
 
 def test_weights_that_nobody_read_before_their_publisher_ended_have_travelled(bench):
-    outlet = bench.keep(bench.network.weights_outlet(bench.address("w"), PARAMETERS))
-    inlet = bench.keep(bench.network.weights_inlet(outlet.uri, PARAMETERS))
+    outlet = bench.keep(bench.channels.weights_outlet(bench.address("w"), PARAMETERS))
+    inlet = bench.keep(bench.channels.weights_inlet(outlet.uri, PARAMETERS))
     outlet.publish(0, vector(0))
     bench.until(lambda: (outlet.serve(), inlet.latest(vector(0)) == 0)[1])
     before = inlet.payload_bytes
@@ -98,16 +117,16 @@ def test_weights_that_nobody_read_before_their_publisher_ended_have_travelled(be
 
 
 def test_a_reader_of_another_network_is_refused(bench):
-    outlet = bench.keep(bench.network.weights_outlet(bench.address("w"), PARAMETERS))
-    inlet = bench.network.weights_inlet(outlet.uri, PARAMETERS + 1)
+    outlet = bench.keep(bench.channels.weights_outlet(bench.address("w"), PARAMETERS))
+    inlet = bench.channels.weights_inlet(outlet.uri, PARAMETERS + 1)
     with pytest.raises(ChannelError, match="6 parameters"):
         bench.until(lambda: (outlet.serve(), inlet.latest(np.zeros(6, np.float32)))[1])
     assert outlet.counters["refused"] == 1
 
 
 def test_a_wait_ends_when_there_are_new_weights(bench):
-    outlet = bench.keep(bench.network.weights_outlet(bench.address("w"), PARAMETERS))
-    inlet = bench.keep(bench.network.weights_inlet(outlet.uri, PARAMETERS))
+    outlet = bench.keep(bench.channels.weights_outlet(bench.address("w"), PARAMETERS))
+    inlet = bench.keep(bench.channels.weights_inlet(outlet.uri, PARAMETERS))
     out = vector(0)
     outlet.publish(0, out)
     bench.until(lambda: (outlet.serve(), inlet.latest(out) == 0)[1])
@@ -123,8 +142,8 @@ def test_a_wait_ends_when_there_are_new_weights(bench):
 
 
 def test_ends_that_are_not_heeded_do_not_end_a_wait_and_lose_nothing(bench):
-    outlets = [bench.keep(bench.network.weights_outlet(bench.address(name), PARAMETERS)) for name in "ab"]
-    inlets = [bench.keep(bench.network.weights_inlet(outlet.uri, PARAMETERS)) for outlet in outlets]
+    outlets = [bench.keep(bench.channels.weights_outlet(bench.address(name), PARAMETERS)) for name in "ab"]
+    inlets = [bench.keep(bench.channels.weights_inlet(outlet.uri, PARAMETERS)) for outlet in outlets]
     out = vector(0)
 
     def serve():

@@ -5,7 +5,7 @@ import pytest
 
 from tianji.config import PPOConfig
 from tianji.launch.node import Cluster, Node
-from tianji.training import train
+from tianji.run.training import train
 
 PAIR = Cluster((Node("127.0.0.1"), Node("127.0.0.2")))
 

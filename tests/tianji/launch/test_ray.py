@@ -9,8 +9,8 @@ from commands import refusal
 from programs.cli import run
 from tianji.__main__ import main
 from tianji.launch.ray import Placement
+from tianji.run.training import train
 from tianji.topology import lay_out
-from tianji.training import train
 
 
 @pytest.mark.timeout(300)
@@ -30,7 +30,7 @@ def test_two_nodes_train_what_one_host_trains_and_survive_what_dies(small, ray_n
 
 
 def test_groups_and_processes_are_placed_where_they_have_cpus(small):
-    one, two = small(actors=3), small(groups=2, device="cuda")
+    one, two = small(actors=3, placement="apart"), small(groups=2, device="cuda", placement="apart")
     placed = Placement.of_run(one, lay_out(one))
     assert placed.bundles == [{"CPU": 1.0}] * 4
     assert placed.of == {"learner g0": 0, "buffer g0": 0, "actor g0.a0": 1, "actor g0.a1": 2, "actor g0.a2": 3}
@@ -39,6 +39,14 @@ def test_groups_and_processes_are_placed_where_they_have_cpus(small):
     second = {name for name, bundle in placed.of.items() if bundle == 1}
     assert second == {"learner g1", "buffer g1", "actor g1.a0", "actor g1.a1"}
     assert placed.of["root"] == 0
+    # Who shares the learner's process has no CPU of its own.
+    together = small(actors=3)
+    placed = Placement.of_run(together, lay_out(together))
+    assert placed.bundles == [{"CPU": 1.0}] * 3
+    assert placed.of == {"learner g0": 0, "buffer g0": 0, "actor g0.a0": 0, "actor g0.a1": 1, "actor g0.a2": 2}
+    assert set(placed.cpus) == {"learner g0", "actor g0.a1", "actor g0.a2"}
+    together = small(groups=2)
+    assert Placement.of_run(together, lay_out(together)).bundles == [{"CPU": 2.0}] * 2
 
 
 def test_no_cluster_is_one_line(capsys):

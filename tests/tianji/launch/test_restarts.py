@@ -10,7 +10,7 @@ import pytest
 from tianji.config import DQNConfig, NetworkConfig
 from tianji.launch.supervisor import Restarted, RoleFailed
 from tianji.messages import Progress, Saved, Snapshot
-from tianji.training import train
+from tianji.run.training import train
 
 
 def kill(name):
@@ -80,7 +80,7 @@ def replaying(small, **more):
 def test_a_dead_actor_or_buffer_is_replaced(small, kind, channel, victim):
     config = {"strict": small, "relaxed": small, "dqn": lambda **more: replaying(small, **more)}[kind]
     more = {"discipline": "relaxed"} if kind == "relaxed" else {}
-    result = train(config(stop_steps=10_000_000, channel=channel, **more), UntilReplaced(victim))
+    result = train(config(stop_steps=10_000_000, channel=channel, placement="apart", **more), UntilReplaced(victim))
     assert result.outcome == "interrupted"
     assert [(r.role, r.cause) for r in result.restarts] == [
         (victim, f"{victim} ended with status -9 before it had reported")

@@ -1,4 +1,4 @@
-"""What a supervisor makes of roles that fail or take their time while a run stops; roles are sockets of a thread here."""
+"""The supervisor with roles that fail or are slow while a run stops. Roles are sockets of a thread here."""
 
 import os
 import threading
@@ -9,13 +9,15 @@ import zmq
 
 from tianji.launch import supervisor
 from tianji.launch.crew import Crew
-from tianji.launch.supervisor import Policy, RoleFailed, Supervisor
+from tianji.launch.supervisor import Recovery, RoleFailed, Supervisor, Trouble
 from tianji.messages import (
     ACTOR_STEPS,
     PROTOCOL,
     Episodes,
     Failed,
     Hello,
+    Ping,
+    Pong,
     Progress,
     Report,
     Saved,
@@ -34,6 +36,7 @@ class Ends(Crew):
 
     def __init__(self):
         self.happened, self._ended = os.eventfd(0, os.EFD_NONBLOCK), []
+        self.killed, self.orderly = [], None
 
     def say(self, *end):
         self._ended.append(end)
@@ -48,7 +51,12 @@ class Ends(Crew):
         found, self._ended = self._ended, []
         return found
 
+    def kill(self, name):
+        self.killed.append(name)
+        self.say(name, "status -9", False)
+
     def end(self, orderly):
+        self.orderly = set(orderly)
         os.close(self.happened)
 
 
@@ -56,9 +64,14 @@ class Roles:
     """Both roles' sides of the control socket."""
 
     def __init__(self, context):
+        self.context = context
         self.sockets = {name: context.socket(zmq.DEALER) for name in (LEARNER, ACTOR)}
-        for socket in self.sockets.values():
+
+    def connect(self, badges):
+        for name, socket in self.sockets.items():
             socket.linger = 0
+            if badges:
+                socket.setsockopt(zmq.ROUTING_ID, badges[name])
             socket.connect("inproc://control")
 
     def tell(self, message):
@@ -89,7 +102,8 @@ def play():
     control.bind("inproc://control")
     roles, threads = Roles(context), []
 
-    def serve(script, ends=lambda: "steps", restarts=3, respawn=None):
+    def serve(script, ends=lambda: "steps", restarts=3, respawn=None, badges=None, **more):
+        roles.connect(badges)
         heard = []
 
         def listener(message):
@@ -97,13 +111,15 @@ def play():
             return ends() if isinstance(message, Saved) and message.steps else None
 
         savers = frozenset({LEARNER})
-        policy = Policy(respawn=respawn, replaceable=frozenset({ACTOR}), restarts=restarts, savers=savers)
+        recovery = Recovery(respawn=respawn, replaceable=frozenset({ACTOR}), restarts=restarts, savers=savers, **more)
         threads.append(threading.Thread(target=script, args=(roles, crew)))
         threads[0].start()
         try:
-            Supervisor(control, crew, frozenset(roles.sockets), listener, policy).supervise(None)
+            serving = Supervisor(control, crew, frozenset(roles.sockets), listener, recovery, badges)
+            serving.supervise(None)
         except KeyboardInterrupt:
             heard.append("interrupted")
+        heard.append(dict(serving.dropped))
         return heard
 
     yield serve
@@ -150,7 +166,7 @@ def test_an_interrupt_waits_for_a_learner_that_stores_its_state(play, monkeypatc
 
     heard = play(takes_its_time, interrupt)
     assert [message.role for message in heard if isinstance(message, Report)] == [LEARNER], "the actor says nothing more"
-    assert heard[-1] == "interrupted"
+    assert heard[-2] == "interrupted"
 
 
 def test_a_run_whose_saves_take_long_has_longer_to_end(play, monkeypatch):
@@ -191,3 +207,108 @@ def test_a_successor_goes_on_from_the_steps_that_its_predecessor_told_of_though_
 
     play(dies, respawn=respawn)
     assert [(name, lives, steps) for name, lives, steps, _ in respawned] == [(ACTOR, 1, 10_000)]
+
+
+def test_what_is_no_message_and_who_takes_no_part_is_dropped_and_the_run_goes_on(play):
+    def script(roles, crew):
+        for garbage in (b"", b"\xc1", b"\x93", os.urandom(100), b"\x91" * 5000, encode(Stop("enough"))):
+            roles.sockets[ACTOR].send(garbage)
+        roles.sockets[ACTOR].send_multipart([b"one", b"two"])
+        roles.sockets[ACTOR].send(encode(Hello("stranger", PROTOCOL, 1)))
+        roles.begin()
+        roles.sockets[LEARNER].send(b"\xff")
+        roles.tell(Saved(LEARNER, 100, 1, 1))
+        for name in (ACTOR, LEARNER):
+            roles.hears(name, Stop)
+            roles.tell(report(name))
+
+    heard = play(script)
+    assert heard[-1] == {"malformed": 8, "unknown": 1}
+    assert {message.role for message in heard if isinstance(message, Report)} == {ACTOR, LEARNER}
+
+
+def test_who_does_not_answer_is_told_of_once(play):
+    def script(roles, crew):
+        roles.begin()
+        for _ in range(8):
+            roles.hears(LEARNER, Ping)
+            roles.tell(Pong(LEARNER))
+        roles.tell(Saved(LEARNER, 100, 1, 1))
+        for name in (ACTOR, LEARNER):
+            roles.hears(name, Stop)
+            roles.tell(report(name))
+
+    troubles = [message for message in play(script, silence_s=0.1) if isinstance(message, Trouble)]
+    assert [trouble.role for trouble in troubles] == [ACTOR]
+    assert "has not answered for 0.1 s; an environment may hang" in troubles[0].text
+
+
+def test_who_does_not_answer_is_replaced_where_that_is_asked_for(play):
+    begun = []
+
+    def script(roles, crew):
+        roles.begin()
+        while not begun:
+            roles.hears(LEARNER, Ping)
+            roles.tell(Pong(LEARNER))
+        assert crew.killed == [ACTOR]
+        roles.tell(Hello(ACTOR, PROTOCOL, 2))
+        roles.tell(Saved(LEARNER, 100, 1, 1))
+        for name in (ACTOR, LEARNER):
+            roles.hears(name, Stop)
+            roles.tell(report(name))
+
+    heard = play(script, silence_s=0.1, replace_silent=True, respawn=lambda name, *past: begun.append(name))
+    assert begun == [ACTOR]
+    assert "ended and started again" in next(message.text for message in heard if isinstance(message, Trouble))
+
+
+def test_an_actor_that_hangs_does_not_hold_up_the_end(play, monkeypatch):
+    monkeypatch.setattr(supervisor, "INTERRUPT_LIMIT_S", 0.2)
+
+    def script(roles, crew):
+        roles.begin()
+        roles.tell(Saved(LEARNER, 100, 1, 1))
+        roles.hears(LEARNER, Stop)
+        roles.tell(report(LEARNER))
+
+    begun = time.monotonic()
+    heard = play(script)
+    assert time.monotonic() - begun < 15
+    assert [message.role for message in heard if isinstance(message, Trouble)] == [ACTOR]
+
+
+def test_who_has_no_badge_speaks_for_nobody(play):
+    badges = {LEARNER: b"tj-one", ACTOR: b"tj-two"}
+
+    def script(roles, crew):
+        stranger = roles.context.socket(zmq.DEALER)
+        stranger.linger = 0
+        stranger.connect("inproc://control")
+        for message in (Hello(ACTOR, PROTOCOL, 1), Failed(LEARNER, "it is all over"), Report(ACTOR, {}, {}, {}, 0.0, 0)):
+            stranger.send(encode(message))
+        roles.begin()
+        stranger.send(encode(Failed(LEARNER, "it is all over")))
+        roles.tell(Saved(LEARNER, 100, 1, 1))
+        for name in (ACTOR, LEARNER):
+            roles.hears(name, Stop)
+            roles.tell(report(name))
+        stranger.close()
+
+    heard = play(script, badges=badges)
+    assert heard[-1] == {"unknown": 4}
+    assert {message.role for message in heard if isinstance(message, Report)} == {ACTOR, LEARNER}
+
+
+def test_without_restarts_an_actor_that_hangs_at_the_end_fails_the_run(play, monkeypatch):
+    monkeypatch.setattr(supervisor, "INTERRUPT_LIMIT_S", 0.1)
+    monkeypatch.setattr(supervisor, "DRAIN_LIMIT_S", 0.5)
+
+    def script(roles, crew):
+        roles.begin()
+        roles.tell(Saved(LEARNER, 100, 1, 1))
+        roles.hears(LEARNER, Stop)
+        roles.tell(report(LEARNER))
+
+    with pytest.raises(RoleFailed, match=r"actor g0\.a0 did not end within"):
+        play(script, restarts=0)

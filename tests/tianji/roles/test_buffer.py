@@ -2,6 +2,7 @@
 
 from hypothesis import given
 from hypothesis import strategies as st
+from rules import rule
 
 from tianji.messages import ChunkHeader, SlotRef
 from tianji.roles.buffer import Buffer
@@ -14,7 +15,7 @@ def chunk(number):
 
 @given(st.lists(st.integers(1, 5), max_size=12), st.integers(1, 4))
 def test_forwards_whole_batches_in_order_of_arrival(arrivals, batch):
-    role = Buffer("buffer", batch_chunks=batch)
+    role = Buffer("buffer", discipline=rule(gathered=batch))
     sent, number = [], 0
     for count in arrivals:
         chunks = [chunk(number + i) for i in range(count)]
@@ -29,6 +30,6 @@ def test_forwards_whole_batches_in_order_of_arrival(arrivals, batch):
 
 
 def test_credit_goes_back_the_way_the_chunks_came():
-    role = Buffer("buffer", batch_chunks=1)
+    role = Buffer("buffer", discipline=rule())
     slots = [SlotRef(0, 1), SlotRef(1, 0)]
     assert role.handle(Credited("batches", slots)) == [Release("chunks", slots)]

@@ -1,9 +1,10 @@
 """The learner as a state machine."""
 
 import pytest
+from rules import rule
 
 from tianji.averaging import Stamp
-from tianji.balance import Balance
+from tianji.disciplines.staleness import StalenessLedger
 from tianji.messages import ChunkHeader, ProtocolError, SlotRef
 from tianji.roles.fusion import Membership
 from tianji.roles.learner import Learner
@@ -22,7 +23,6 @@ from tianji.roles.role import (
     WorkDone,
 )
 from tianji.roles.training import Adopt, Adopted, Update, UpdateDone
-from tianji.staleness import StalenessLedger
 
 
 def chunk(producer, sequence=0, version=0, count=8, layout=7):
@@ -33,9 +33,9 @@ def learner(
     budget=1000,
     every=32,
     rounds=2,
-    mode="one-sided",
+    name="one-sided",
     bound=0,
-    reuses=False,
+    replays=False,
     free=0,
     slots=8,
     membership=None,
@@ -46,11 +46,18 @@ def learner(
         "learner",
         port="batches",
         layout=7,
-        balance=Balance(
-            mode, round_chunks=rounds, chunk_samples=8, reuse=4, producers=producers, slots=slots, free_samples=free
+        discipline=rule(
+            name,
+            {"lag_rounds": "none" if bound is None else bound, "beyond_bound": "correct" if correct else "evict"}
+            if name != "off"
+            else {},
+            round_chunks=rounds,
+            producers=producers,
+            slots=slots // producers,
+            replays=replays,
+            free_samples=free,
         ),
-        staleness=StalenessLedger(bound, correct=correct),
-        reuses=reuses,
+        replays=replays,
         budget_steps=budget,
         snapshot_every_steps=every,
         membership=membership,
@@ -182,7 +189,7 @@ def test_a_stop_waits_for_the_update_and_hands_out_the_last_policy():
 
 
 def test_a_replay_that_fills_publishes_nothing_and_gives_credit():
-    role = learner(rounds=2, reuses=True, free=32, bound=None)
+    role = learner(rounds=2, replays=True, free=32, bound=None)
     chunks = [chunk(0), chunk(1)]
     assert role.handle(Arrived("batches", chunks)) == [Work(Update(chunks, steps=0, train=False))]
     assert role.handle(done(chunks, 0)) == [Release("batches", [c.slot for c in chunks])]
@@ -190,7 +197,7 @@ def test_a_replay_that_fills_publishes_nothing_and_gives_credit():
 
 
 def test_a_replay_takes_all_that_came_and_trains_no_more_than_it_pays_for():
-    role = learner(rounds=2, reuses=True, bound=None, every=None)
+    role = learner(rounds=2, replays=True, bound=None, every=None)
     chunks = [chunk(0, k) for k in range(5)]
     assert role.handle(Arrived("batches", chunks)) == [Work(Update(chunks, steps=0))]
     rounds = 1
@@ -203,7 +210,7 @@ def test_a_replay_takes_all_that_came_and_trains_no_more_than_it_pays_for():
 
 
 def test_without_balance_a_replay_trains_on_and_on():
-    role = learner(rounds=2, reuses=True, bound=None, mode="off", budget=80)
+    role = learner(rounds=2, replays=True, bound=None, name="off", budget=80)
     effects = role.handle(Arrived("batches", [chunk(0)]))
     for k in range(20):
         assert [type(effect) for effect in effects if isinstance(effect, Work)] == [Work], k
@@ -215,7 +222,7 @@ def test_without_balance_a_replay_trains_on_and_on():
 
 
 def test_two_sided_credit_is_withheld_until_what_lies_here_is_used_up_and_then_nobody_waits():
-    role = learner(rounds=1, mode="two-sided", bound=None, slots=8, every=None)
+    role = learner(rounds=1, name="relaxed", bound=None, slots=8, every=None)
     # The first window has two chunks of each actor.
     chunks = [chunk(producer, k) for producer in (0, 1) for k in (0, 1)]
     assert len(released(role.handle(Arrived("batches", chunks)))) == 1, "one of four is being trained on"
@@ -230,7 +237,7 @@ def test_two_sided_credit_is_withheld_until_what_lies_here_is_used_up_and_then_n
 
 
 def test_two_sided_credit_goes_to_the_actor_that_has_least():
-    role = learner(rounds=4, mode="two-sided", bound=None, slots=8, every=None)
+    role = learner(rounds=4, name="relaxed", bound=None, slots=8, every=None)
     first = [chunk(0, 0), chunk(0, 1), chunk(0, 2), chunk(1, 0)]
     role.handle(Arrived("batches", first))
     assert released(role.handle(done(first, 1))) == [], "four are on their way"
@@ -238,10 +245,10 @@ def test_two_sided_credit_goes_to_the_actor_that_has_least():
     assert released(effects) == [SlotRef(0, 0), SlotRef(1, 0), SlotRef(0, 1), SlotRef(0, 2)]
 
 
-@pytest.mark.parametrize("reuses", [True, False])
-def test_credit_counts_what_comes_while_the_learner_works(reuses):
+@pytest.mark.parametrize("replays", [True, False])
+def test_credit_counts_what_comes_while_the_learner_works(replays):
     """A chunk on its way into a replay is outstanding until it is in: B + O is never above the widest window so far."""
-    role = learner(rounds=1, mode="two-sided", bound=None, slots=16, every=None, reuses=reuses)
+    role = learner(rounds=1, name="relaxed", bound=None, slots=16, every=None, replays=replays)
     sent, works, widest = [0, 0], [], role.balance.window
 
     def work_in(effects):
@@ -256,13 +263,13 @@ def test_credit_counts_what_comes_while_the_learner_works(reuses):
             # It trains for as long as three chunks take to come.
             work_in(role.handle(done(works.pop(0).chunks, 1)))
         widest = max(widest, role.balance.window)
-        outstanding = role.credits.held(0) + role.credits.held(1) + reuses * len(role.pending)
+        outstanding = role.credits.held(0) + role.credits.held(1) + replays * len(role.pending)
         assert role.balance.outstanding == outstanding
         assert role.balance.backlog // 8 + outstanding <= widest
     assert min(sent) > 5
 
 
-MEMBER = Membership(group=1, groups=2, every_rounds=1, waits=False)
+MEMBER = Membership(group=1, groups=2, every_rounds=1, barrier=False)
 
 
 def test_a_group_pushes_its_model_goes_on_and_adopts_the_mean_that_has_it():
@@ -290,7 +297,7 @@ def test_a_group_pushes_its_model_goes_on_and_adopts_the_mean_that_has_it():
 
 
 def test_a_strict_group_waits_for_the_mean_before_anybody_gets_weights():
-    role = learner(every=16, membership=Membership(0, 2, 1, waits=True))
+    role = learner(every=16, membership=Membership(0, 2, 1, barrier=True))
     chunks = [chunk(0), chunk(1)]
     role.handle(Arrived("batches", chunks))
     effects = role.handle(done(chunks, 20))
@@ -302,7 +309,7 @@ def test_a_strict_group_waits_for_the_mean_before_anybody_gets_weights():
 
 
 def test_the_last_round_of_a_strict_group_is_averaged_too():
-    role = learner(budget=16, membership=Membership(0, 2, 1, waits=True))
+    role = learner(budget=16, membership=Membership(0, 2, 1, barrier=True))
     chunks = [chunk(0), chunk(1)]
     role.handle(Arrived("batches", chunks))
     assert Announce("steps") not in role.handle(done(chunks, 20))
@@ -311,7 +318,7 @@ def test_the_last_round_of_a_strict_group_is_averaged_too():
 
 
 def test_the_mean_of_one_group_alone_changes_nothing_and_takes_no_time():
-    role = learner(rounds=1, bound=None, every=None, membership=Membership(0, 2, 1, waits=False))
+    role = learner(rounds=1, bound=None, every=None, membership=Membership(0, 2, 1, barrier=False))
     role.handle(Arrived("batches", [chunk(0, k) for k in range(2)]))
     role.handle(done([chunk(0, 0)], 2))
     assert role.handle(ModelArrived("root", [Stamp(1, 8, 8), Stamp()])) == [], "it works on"
@@ -321,7 +328,7 @@ def test_the_mean_of_one_group_alone_changes_nothing_and_takes_no_time():
 
 def test_groups_that_do_not_wait_share_what_is_left_of_the_budget():
     for waits, ends in ((False, True), (True, False)):
-        role = learner(budget=64, rounds=1, bound=None, every=None, membership=Membership(0, 2, 1, waits=waits))
+        role = learner(budget=64, rounds=1, bound=None, every=None, membership=Membership(0, 2, 1, barrier=waits))
         role.handle(Arrived("batches", [chunk(0)]))
         role.handle(done([chunk(0)], 2))
         # The other group has done all but a round.

@@ -12,7 +12,7 @@ def arrived(group, number, samples=10, groups=2):
 
 
 def test_off_policy_every_arrival_is_averaged_with_the_latest_of_the_others():
-    root = Root("root", groups=2, waits=False)
+    root = Root("root", groups=2, barrier=False)
     assert root.handle(arrived(1, 1)) == [Work(Average([1], [10]))]
     assert root.handle(WorkDone(Averaged())) == [PushModel(1, (Stamp(), Stamp(1, 10, 10)), ["1"])]
     assert root.handle(arrived(0, 1, samples=30)) == [Work(Average([0, 1], [30, 10]))]
@@ -21,7 +21,7 @@ def test_off_policy_every_arrival_is_averaged_with_the_latest_of_the_others():
 
 
 def test_a_fast_group_counts_once_and_what_comes_meanwhile_is_for_the_next_mean():
-    root = Root("root", groups=2, waits=False)
+    root = Root("root", groups=2, barrier=False)
     root.handle(arrived(0, 1), arrived(1, 1))
     for number in (2, 3, 4):
         assert root.handle(arrived(1, number, samples=20)) == [], "it is averaging"
@@ -30,7 +30,7 @@ def test_a_fast_group_counts_once_and_what_comes_meanwhile_is_for_the_next_mean(
 
 
 def test_on_policy_it_waits_for_the_same_push_of_all():
-    root = Root("root", groups=3, waits=True)
+    root = Root("root", groups=3, barrier=True)
     assert root.handle(arrived(0, 1, groups=3)) == []
     assert root.waiting_for() == "barrier"
     assert root.handle(arrived(2, 1, groups=3)) == []
@@ -40,7 +40,7 @@ def test_on_policy_it_waits_for_the_same_push_of_all():
 
 
 def test_on_policy_it_asks_for_one_group_after_the_other_and_at_its_end_for_all():
-    root = Root("root", groups=3, waits=True)
+    root = Root("root", groups=3, barrier=True)
     assert root.next_model() == "0"
     root.handle(arrived(2, 1, groups=3))
     assert root.next_model() == "0"
@@ -50,11 +50,11 @@ def test_on_policy_it_asks_for_one_group_after_the_other_and_at_its_end_for_all(
     assert root.next_model() == "0"
     root.handle(StopAsked("steps"))
     assert root.next_model() is None
-    assert Root("root", groups=3, waits=False).next_model() is None, "every push is of use"
+    assert Root("root", groups=3, barrier=False).next_model() is None, "every push is of use"
 
 
 def test_it_ends_when_asked_to():
-    root = Root("root", groups=2, waits=False)
+    root = Root("root", groups=2, barrier=False)
     root.handle(arrived(0, 1))
     assert root.handle(StopAsked("steps")) == []
     assert root.handle(WorkDone(Averaged()))[-1] == End()

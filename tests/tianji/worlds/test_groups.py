@@ -6,11 +6,11 @@ import pytest
 
 from tianji.algorithms import algorithm
 from tianji.config import DQNConfig, NetworkConfig
-from tianji.envs import describe
+from tianji.environments.vector import describe
 from tianji.messages import Done, Report, SlotRef, Snapshot
 from tianji.roles.actor import Rollout
+from tianji.run.training import train
 from tianji.topology import chunk_layout
-from tianji.training import train
 from tianji.worlds import lockstep
 from tianji.worlds.sampler import Sampler
 
@@ -105,10 +105,10 @@ def test_strict_groups_agree_to_the_bit_and_are_the_mean_of_what_each_learned(sm
         views = layout.views(bytearray(layout.capacity_bytes))
         made = algorithm.make(one, CARTPOLE, g)
         sampler = Sampler(one, CARTPOLE, layout, lambda slot, views=views: views, g, lambda: 0)
-        sampler.weights()[:] = made.kernel.weights()
+        sampler.weights()[:] = made.updater.weights()
         sampler.run(Rollout(SlotRef(0, 0)))
         made.update([views], 0)
-        singles.append(made.kernel.weights().copy())
+        singles.append(made.updater.weights().copy())
         sampler.close()
     assert not np.array_equal(singles[0], singles[1])
     assert np.allclose(averaged, (singles[0] + singles[1]) / 2, atol=1e-7)
@@ -140,11 +140,15 @@ def test_two_groups_and_a_root_as_processes(small, algo):
 
 
 def test_the_bound_holds_for_every_chunk_and_none_is_trained_on_twice(small):
+    two_rounds = {"name": "relaxed", "lag_rounds": 2}
     for order in (None, 1, 2, 3):
-        for config in (small(discipline="relaxed", chunk_slots=4), small(algo="impala", chunk_slots=4, lag_rounds=2)):
+        for config in (
+            small(discipline="relaxed", chunk_slots=4),
+            small(algo="impala", chunk_slots=4, discipline=two_rounds),
+        ):
             _, _, reports = run(config, order)
             learner = reports["learner g0"]
-            bound = config.most_lag_rounds
+            bound = config.rule.bound
             assert learner.counters["age_max_rounds"] <= bound
             assert max(learner.histograms["age_rounds"]) <= bound
             # Every chunk that was trained on is another one.
@@ -170,7 +174,7 @@ def test_nothing_is_evicted_where_speeds_are_equal(small, algo, more):
 def test_groups_draw_different_numbers(small):
     config = small(groups=2)
     first, second = (algorithm.make(config, CARTPOLE, g) for g in range(2))
-    assert np.array_equal(first.kernel.weights(), second.kernel.weights())
+    assert np.array_equal(first.updater.weights(), second.updater.weights())
     assert first._rng.integers(2**63) != second._rng.integers(2**63)
     first, second = (algorithm.make(dqn(small, groups=2), CARTPOLE, g) for g in range(2))
     assert first._rng.integers(2**63) != second._rng.integers(2**63)

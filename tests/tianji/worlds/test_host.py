@@ -1,60 +1,60 @@
-"""A host before the start and at the end: what comes early is kept and does not call again, what comes late is counted."""
+"""A host before the start and at the end: early messages are kept and wake it once, late ones are counted."""
 
 import time
 
 import numpy as np
 import pytest
+from rules import rule
 
 from tianji.channel.base import EdgeSpec
-from tianji.channel.registry import Network
+from tianji.channel.registry import Channels
 from tianji.channel.waiter import Waiter
 from tianji.layout import opaque_layout
 from tianji.messages import Report, SlotRef
 from tianji.roles.actor import Actor, Rollout, RolloutDone
 from tianji.roles.role import Role, Work
-from tianji.telemetry import Account
 from tianji.worlds.host import Host
+from tianji.worlds.workers import Worker
 
 SPEC = EdgeSpec(opaque_layout(8), 2, 1)
 
 
-class Instant:
+class Instant(Worker):
     """A worker that is done at once, and remembers what it was asked."""
 
     def __init__(self):
-        self.account, self.asked, self.flat = Account(), [], np.zeros(3, np.float32)
+        super().__init__()
+        self.asked, self.flat = [], np.zeros(3, np.float32)
 
-    def run(self, argument):
+    def work(self, argument):
         self.asked.append(argument)
+        yield
         return RolloutDone(argument.slot, 1, 0, 0)
 
     def weights(self):
         return self.flat
 
-    def close(self):
-        pass
 
-
-def an_actors(network, inlet, publisher, told, address=None):
+def an_actors(channels, inlet, publisher, told, address=None):
     """The host of an actor that waits for fresh weights."""
     return Host(
-        Actor("actor", producer=0, layout=SPEC.layout.id, fresh_weights=True),
+        Actor("actor", producer=0, layout=SPEC.layout.id, discipline=rule("strict")),
         Instant(),
         told.append,
         time.monotonic_ns,
         time.monotonic_ns,
-        outlets={"chunks": network.outlet(inlet.uri, SPEC, 0)},
-        weights_in=network.weights_inlet(publisher.uri, 3),
+        outlets={"chunks": channels.outlet(inlet.uri, SPEC, 0)},
+        weights_in=channels.weights_inlet(publisher.uri, 3),
         address=address,
     )
 
 
 def test_what_comes_before_the_start_is_kept_and_waited_for_once(tmp_path):
     told = []
-    with Network() as network:
-        inlet = network.inlet(f"shm://{tmp_path}/c", SPEC)
-        publisher = network.weights_outlet(f"shm://{tmp_path}/w", 3)
-        host = an_actors(network, inlet, publisher, told)
+    with Channels() as channels:
+        inlet = channels.inlet(f"shm://{tmp_path}/c", SPEC)
+        publisher = channels.weights_outlet(f"shm://{tmp_path}/w", 3)
+        host = an_actors(channels, inlet, publisher, told)
         publisher.publish(0, np.full(3, 5, np.float32))
         with Waiter(host.endpoints) as waiter, Waiter([inlet, publisher]) as others:
             for _ in range(20):
@@ -73,10 +73,10 @@ def test_what_comes_before_the_start_is_kept_and_waited_for_once(tmp_path):
 
 def test_weights_that_came_and_were_not_read_when_the_role_ends_are_counted(tmp_path):
     told = []
-    with Network() as network:
-        inlet = network.inlet(f"shm://{tmp_path}/c", SPEC)
-        publisher = network.weights_outlet("tcp://127.0.0.1:0", 3)
-        host = an_actors(network, inlet, publisher, told, address="127.0.0.2")
+    with Channels() as channels:
+        inlet = channels.inlet(f"shm://{tmp_path}/c", SPEC)
+        publisher = channels.weights_outlet("tcp://127.0.0.1:0", 3)
+        host = an_actors(channels, inlet, publisher, told, address="127.0.0.2")
         host.begin()
         publisher.publish(0, np.zeros(3, np.float32))
         deadline = time.monotonic() + 10
@@ -122,10 +122,10 @@ def test_a_second_piece_of_work_is_an_error_and_not_dropped():
 
 def test_what_its_edges_dropped_stands_in_a_role_s_report(tmp_path):
     told = []
-    with Network() as network:
-        inlet = network.inlet(f"shm://{tmp_path}/c", SPEC)
-        publisher = network.weights_outlet(f"shm://{tmp_path}/w", 3)
-        host = an_actors(network, inlet, publisher, told)
+    with Channels() as channels:
+        inlet = channels.inlet(f"shm://{tmp_path}/c", SPEC)
+        publisher = channels.weights_outlet(f"shm://{tmp_path}/w", 3)
+        host = an_actors(channels, inlet, publisher, told)
         host.begin()
         host.outlets["chunks"].counters["malformed"] += 2
         host.weights_in.counters["malformed"] += 1
@@ -133,3 +133,79 @@ def test_what_its_edges_dropped_stands_in_a_role_s_report(tmp_path):
         host.close()
     (report,) = (message for message in told if isinstance(message, Report))
     assert report.counters["channel_malformed"] == 3
+
+
+class Steps(Instant):
+    """A fragment of as many slices as it is let."""
+
+    def __init__(self):
+        super().__init__()
+        self.renewals, self.wanted = [], None
+
+    def work(self, argument):
+        self.asked.append(argument)
+        done = 0
+        while done != self.wanted:
+            yield
+            done += 1
+        return RolloutDone(argument.slot, done, 0, 0, tuple(self.renewals))
+
+    def cut(self):
+        self.wanted = 3
+
+    def renewed(self, version):
+        self.renewals.append((1, version))
+
+
+@pytest.mark.parametrize("what", ["finish", "cut", "renew"])
+def test_a_host_hears_while_it_works_and_weights_wait_until_they_are_wanted(what):
+    with Channels() as channels:
+        inlet, publisher = channels.inlet("memory://c", SPEC), channels.weights_outlet("memory://w", 3)
+        host = an_actors(channels, inlet, publisher, [])
+        host.burst_ns, host.worker = 0, Steps()
+        host.role.discipline.when_weights_wait = what
+        publisher.publish(0, np.full(3, 5, np.float32))
+        host.begin()
+        assert host.pump()
+        assert host.working
+        publisher.publish(1, np.full(3, 6, np.float32))
+        assert host.pump()
+        assert host.worker.flat.tolist() == [6 if what == "renew" else 5] * 3
+        assert host.worker.renewals == ([(1, 1)] if what == "renew" else [])
+        if what == "cut":
+            for _ in range(3):
+                assert host.pump()
+            # The next one is made with the weights that waited.
+            (chunk,) = inlet.receive()
+            assert (chunk.count, chunk.version) == (3, 0)
+            assert len(host.worker.asked) == 2
+        else:
+            host.worker.wanted = 9
+            while host.working:
+                assert host.pump()
+        assert host.worker.flat.tolist() == [5 if what == "finish" else 6] * 3
+        host.close()
+
+
+def test_what_a_role_asks_for_while_it_works_is_not_kept_back(tmp_path):
+    with Channels() as channels:
+        inlet, publisher = channels.inlet(f"shm://{tmp_path}/c", SPEC), channels.weights_outlet("memory://w", 3)
+        host = an_actors(channels, inlet, publisher, [])
+        host.burst_ns, host.worker = 0, Steps()
+        flushed = []
+        host.outlets["chunks"].flush = lambda: flushed.append(host.working)
+        host.role.discipline.when_weights_wait = "renew"
+        publisher.publish(0, np.zeros(3, np.float32))
+        host.begin()
+        with Waiter([*host.endpoints, inlet]) as waiter:
+            while not host.working:
+                waiter.wait(0.02)
+                inlet.receive()
+                host.pump()
+        flushed.clear()
+        host.pump()
+        assert flushed == []
+        publisher.publish(1, np.zeros(3, np.float32))
+        host.pump()
+        assert flushed == [True]
+        host.close()

@@ -3,7 +3,7 @@
 import pytest
 
 from tianji.config import DQNConfig, IMPALAConfig, NetworkConfig, PPOConfig, TrainConfig
-from tianji.training import train
+from tianji.run.training import train
 
 PPO = PPOConfig(rollout_steps=32, minibatch_size=256, epochs=20, learning_rate=1e-3, gamma=0.98, gae_lambda=0.8)
 # At the zoo's 2.3e-3 two seeds of six get there in 25,000 steps, at 1e-3 all do in 16,000: another processor's last bits are

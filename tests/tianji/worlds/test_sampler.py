@@ -8,11 +8,12 @@ import pytest
 
 from tianji.algorithms import networks
 from tianji.config import PPOConfig, TrainConfig
-from tianji.envs import describe
+from tianji.environments.vector import describe
+from tianji.layout import shortened
 from tianji.messages import SlotRef
 from tianji.roles.actor import Rollout
 from tianji.topology import chunk_layout
-from tianji.worlds.sampler import Sampler, choose, epsilon_greedy
+from tianji.worlds.sampler import Sampler
 from tianji.worlds.workers import chunk_views
 
 
@@ -98,21 +99,64 @@ def test_environments_are_the_same_however_they_are_dealt_out():
         assert np.array_equal(whole[name][:, 4:], second[name])
 
 
-def test_actions_follow_the_softmax():
-    logits = np.log(np.array([[0.2, 0.5, 0.3]], np.float32)).repeat(60_000, axis=0)
-    action, log_p = choose(logits, np.random.default_rng(0).random((60_000, 1)))
-    np.testing.assert_allclose(np.bincount(action) / 60_000, [0.2, 0.5, 0.3], atol=0.01)
-    np.testing.assert_allclose(np.exp(log_p), np.array([0.2, 0.5, 0.3])[action], rtol=1e-5)
+def slices(sampler, slot, until, then):
+    """Let a sampler work on, and do something once so many slices are done."""
+    work, done = sampler.work(Rollout(slot)), 0
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            return end.value
+        done += 1
+        if done == until:
+            then()
 
 
-def test_choices_stay_in_range_at_the_edges_of_the_noise():
-    logits = np.array([[0.0, -200.0], [-200.0, 0.0]], np.float32)
-    action, _ = choose(logits, np.array([[np.nextafter(1, 0)], [0.0]]))
-    assert action.tolist() == [0, 1]
+def test_a_fragment_that_is_cut_holds_what_happened_and_the_next_goes_on_from_there(short_env):
+    config = TrainConfig(env=short_env, seed=5, actors=1, envs_per_actor=3, ppo=PPOConfig(rollout_steps=32))
+    description = describe(short_env)
+    layout = chunk_layout(config, description)
+    slots = {}
+    body = chunk_views(layout, lambda slot: slots.setdefault(slot, bytearray(layout.capacity_bytes)))
+    sampler = Sampler(config, description, layout, body, 0, time.monotonic_ns)
+    done = [slices(sampler, SlotRef(0, 0), 2, sampler.cut), sampler.run(Rollout(SlotRef(0, 1)))]
+    sampler.close()
+    assert [one.count for one in done] == [16 * 3, 32 * 3]
+    views = [shortened(body(one.slot), one.count // 3) for one in done]
+    assert [len(view["observation"]) for view in views] == [17, 33]
+    assert sampler.steps == 48 * 3
+    joined = {name: np.concatenate([view[name] for view in views]) for name in ("action", "reward", "terminated", "truncated")}
+    seen = np.concatenate([views[0]["observation"][:-1], views[1]["observation"]])
+    np.testing.assert_array_equal(views[0]["observation"][-1], views[1]["observation"][0])
+    assert done[0].ragged_rows == np.count_nonzero(views[0]["truncated"]) > 0
+    for e in range(3):
+        env = gym.make(short_env)
+        observation, _ = env.reset(seed=int(np.random.SeedSequence(5, spawn_key=(0, e)).generate_state(2)[0]))
+        for t in range(48):
+            np.testing.assert_array_equal(seen[t, e], observation)
+            observation, reward, terminated, truncated, _ = env.step(int(joined["action"][t, e]))
+            assert joined["reward"][t, e] == np.float32(reward)
+            assert (joined["terminated"][t, e], joined["truncated"][t, e]) == (terminated, truncated and not terminated)
+            if terminated or truncated:
+                observation, _ = env.reset()
+        env.close()
 
 
-def test_epsilon_greedy_explores_that_often_and_everywhere():
-    values = np.tile(np.array([[0.0, 2.0, 1.0]], np.float32), (60_000, 1))
-    action = epsilon_greedy(values, np.random.default_rng(0).random((60_000, 2)), 0.3)
-    np.testing.assert_allclose(np.bincount(action) / 60_000, [0.1, 0.8, 0.1], atol=0.01)
-    assert set(epsilon_greedy(values, np.random.default_rng(0).random((60_000, 2)), 0.0)) == {1}
+def test_rows_that_follow_newer_weights_are_named():
+    config = TrainConfig(env="CartPole-v1", seed=5, actors=1, envs_per_actor=2, ppo=PPOConfig(rollout_steps=32))
+    description = describe("CartPole-v1")
+    layout = chunk_layout(config, description)
+    memory = bytearray(layout.capacity_bytes)
+    sampler = Sampler(config, description, layout, lambda slot: layout.views(memory), 0, time.monotonic_ns)
+
+    def renew():
+        # Weights by which the second action is all but certain.
+        sampler.network.views(sampler.weights())["policy.bias"][:] = (-50, 50)
+        sampler.renewed(7)
+
+    done = slices(sampler, SlotRef(0, 0), 2, renew)
+    sampler.close()
+    assert done.renewals == ((16, 7),)
+    action = layout.views(memory)["action"]
+    assert action[16:].all()
+    assert not action[:16].all()

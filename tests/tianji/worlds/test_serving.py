@@ -1,4 +1,4 @@
-"""A process that serves its role heeds some of its ends: nobody may wait for ever at one of the others."""
+"""A process that waits at some of its ends only: no peer may wait for ever at one of the others."""
 
 import os
 import threading
@@ -8,7 +8,7 @@ import numpy as np
 
 from tianji.averaging import Stamp, message_size, pack
 from tianji.channel.base import Endpoint
-from tianji.channel.registry import Network
+from tianji.channel.registry import Channels
 from tianji.messages import Start, Stop, encode
 from tianji.roles.root import Root
 from tianji.worlds.averager import Averager
@@ -56,9 +56,9 @@ def test_a_learner_that_asks_for_means_after_one_was_published_is_sent_it(tmp_pa
     size = message_size(3, 1)
     model, mean = np.zeros(size, np.float32), np.zeros(size, np.float32)
     pack(model, np.array([1, 2, 3], np.float32), [Stamp(1, 10, 10)])
-    with Network() as roots, Network() as learners, Launcher() as launcher:
+    with Channels() as roots, Channels() as learners, Launcher() as launcher:
         pushes = learners.weights_outlet(f"shm://{tmp_path}/model", size)
-        worker, role = Averager(3, 1, time.monotonic_ns), Root("root", groups=1, waits=True)
+        worker, role = Averager(3, 1), Root("root", groups=1, barrier=True)
         inlet, outlet = (
             roots.weights_inlet(f"shm://{tmp_path}/model", size),
             roots.weights_outlet(f"shm://{tmp_path}/mean", size),
@@ -66,7 +66,7 @@ def test_a_learner_that_asks_for_means_after_one_was_published_is_sent_it(tmp_pa
         clock = time.monotonic_ns
         host = Host(role, worker, lambda message: None, clock, clock, models=Models(worker, {"0": inlet}, {"0": outlet}))
         launcher.say(Start())
-        root = threading.Thread(target=serve, args=(host, launcher), daemon=True)
+        root = threading.Thread(target=serve, args=([host], launcher), daemon=True)
         root.start()
         pushes.publish(1, model)
         wait_until(lambda: pushes.serve() or role.published, "the Root averages what came")

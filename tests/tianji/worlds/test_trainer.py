@@ -1,4 +1,4 @@
-"""What a learner's worker makes of a mean of groups."""
+"""Adoption of a mean of groups by a learner's worker."""
 
 import msgspec
 import numpy as np
@@ -6,7 +6,7 @@ import pytest
 
 from tianji.averaging import Stamp, pack
 from tianji.config import DQNConfig, NetworkConfig
-from tianji.envs import describe
+from tianji.environments.vector import describe
 from tianji.messages import ChunkHeader, SlotRef
 from tianji.roles.actor import Rollout
 from tianji.roles.training import Adopt, Adopted, Update
@@ -24,7 +24,7 @@ class Rig:
     def __init__(self, config):
         self.config, self.layout = config, chunk_layout(config, CARTPOLE)
         self.slots = {}
-        self.trainer = Trainer(config, CARTPOLE, self.slots.__getitem__, lambda: 0)
+        self.trainer = Trainer(config, CARTPOLE, self.slots.__getitem__)
         self.sampler = Sampler(config, CARTPOLE, self.layout, self._fresh, 0, lambda: 0)
         self.made = 0
 
@@ -48,7 +48,7 @@ class Rig:
 
 @pytest.fixture(params=["ppo", "dqn", "torch"])
 def rig(small, request):
-    config = small(groups=2, actors=1, kernel="torch" if request.param == "torch" else "auto")
+    config = small(groups=2, actors=1, updater="torch" if request.param == "torch" else "auto")
     if request.param == "dqn":
         config = msgspec.structs.replace(
             config,
@@ -85,19 +85,19 @@ def test_what_was_learned_since_the_push_is_kept_on_top_of_the_mean(rig):
 def test_the_optimizer_and_the_target_network_stay_as_they_are(rig):
     pushed = rig.train()
     rig.trainer.push(STAMPS)
-    kernel = rig.trainer.algorithm.kernel
-    if rig.config.kernel == "torch":
-        before = [kernel.optimizer.state[kernel.flat][name].clone() for name in ("exp_avg", "exp_avg_sq", "step")]
+    updater = rig.trainer.algorithm.updater
+    if rig.config.updater == "torch":
+        before = [updater.optimizer.state[updater.flat][name].clone() for name in ("exp_avg", "exp_avg_sq", "step")]
     else:
-        before = [kernel.adam.first_moment.copy(), kernel.adam.second_moment.copy(), kernel.adam.steps]
-    target = kernel.target.copy() if rig.config.algo == "dqn" else None
+        before = [updater.adam.first_moment.copy(), updater.adam.second_moment.copy(), updater.adam.steps]
+    target = updater.target.copy() if rig.config.algo == "dqn" else None
     rig.adopt(pushed + np.float32(1))
-    if rig.config.kernel == "torch":
-        after = [kernel.optimizer.state[kernel.flat][name] for name in ("exp_avg", "exp_avg_sq", "step")]
+    if rig.config.updater == "torch":
+        after = [updater.optimizer.state[updater.flat][name] for name in ("exp_avg", "exp_avg_sq", "step")]
     else:
-        after = [kernel.adam.first_moment, kernel.adam.second_moment, kernel.adam.steps]
+        after = [updater.adam.first_moment, updater.adam.second_moment, updater.adam.steps]
     for was, remains in zip(before, after, strict=True):
         assert np.array_equal(np.asarray(was), np.asarray(remains))
     assert np.any(np.asarray(before[0]))
     if target is not None:
-        assert np.array_equal(target, kernel.target)
+        assert np.array_equal(target, updater.target)

@@ -10,10 +10,11 @@ import pytest
 
 from programs.cli import ConfigError
 from tianji.config import DQNConfig, NetworkConfig
-from tianji.envs import describe
+from tianji.environments.vector import describe
 from tianji.launch.supervisor import Restarted, RoleFailed
 from tianji.messages import ACTOR_STEPS, Episode, Episodes, Progress, Report, Saved, Snapshot, Started
-from tianji.training import Watch, train
+from tianji.run.training import train
+from tianji.run.watch import Watch
 from tianji.worlds import lockstep
 
 CARTPOLE = describe("CartPole-v1")
@@ -46,13 +47,34 @@ def test_the_real_world_equals_lockstep_and_the_synchronous_system(small):
     assert np.array_equal(real.weights, sync.weights)
 
 
+@pytest.mark.parametrize("placement", ["apart", "buffer", "actor"])
+def test_roles_that_share_a_process_train_the_same(small, placement):
+    names, messages = set(), []
+
+    def look(message):
+        messages.append(message)
+        if isinstance(message, Started):
+            names.update(child.name() for child in psutil.Process().children())
+
+    result = train(small(placement=placement, discipline="strict"), look)
+    assert np.array_equal(result.weights, train(small(world="lockstep", discipline="strict")).weights)
+    found = {name for name in names if name.startswith("tj-")}
+    gone = {"apart": set(), "buffer": {"tj-buffer g0"}, "actor": {"tj-buffer g0", "tj-actor g0.a0"}}[placement]
+    assert found == {"tj-learner g0", "tj-buffer g0", "tj-actor g0.a0", "tj-actor g0.a1"} - gone
+    reports = {m.role: m for m in messages if isinstance(m, Report)}
+    assert set(reports) == {"learner g0", "buffer g0", "actor g0.a0", "actor g0.a1"}
+    # A process is accounted for once.
+    assert {role for role, report in reports.items() if not report.cpu_s} == {name.removeprefix("tj-") for name in gone}
+    assert reports["buffer g0"].counters["chunks_forwarded"] == 2 * reports["learner g0"].counters["steps"] / 128
+
+
 def test_another_seed_gives_another_run(small):
     assert not np.array_equal(train(small(world="lockstep")).weights, train(small(world="lockstep", seed=1)).weights)
 
 
 def test_roles_account_for_their_time_and_nothing_is_lost(small):
     messages = []
-    result = train(small(), messages.append)
+    result = train(small(placement="apart"), messages.append)
     reports = {m.role: m for m in messages if isinstance(m, Report)}
     assert set(reports) == {"learner g0", "buffer g0", "actor g0.a0", "actor g0.a1"}
     learner, actor = reports["learner g0"], reports["actor g0.a0"]
@@ -99,7 +121,7 @@ def test_roles_name_themselves(small):
         if isinstance(message, Started):
             names.update(child.name() for child in psutil.Process().children())
 
-    train(small(), look)
+    train(small(placement="apart"), look)
     assert {"tj-learner g0", "tj-buffer g0", "tj-actor g0.a0", "tj-actor g0.a1"} <= names
 
 
@@ -153,7 +175,7 @@ def test_dqn_samples_ahead_by_its_credit_and_no_further(small):
         ("dqn", {"send_steps": 4}, 16),
         ("dqn", {"send_steps": 4, "batch_chunks": 3}, 18),
         ("relaxed", {"actors": 4, "batch_chunks": 7}, 3),
-        ("relaxed", {"actors": 4, "batch_chunks": 7, "balance": "one-sided"}, 3),
+        ("relaxed", {"actors": 4, "batch_chunks": 7, "discipline": "one-sided"}, 3),
         ("impala", {"actors": 3, "batch_chunks": 2}, 2),
         ("one-sided dqn", {"send_steps": 4, "batch_chunks": 3}, 3),
     ],
@@ -161,7 +183,7 @@ def test_dqn_samples_ahead_by_its_credit_and_no_further(small):
 def test_slots_that_hold_no_round_are_refused_and_one_more_is_enough(small, kind, more, least):
     made = {
         "dqn": functools.partial(dqn, small),
-        "one-sided dqn": functools.partial(dqn, small, balance="one-sided"),
+        "one-sided dqn": functools.partial(dqn, small, discipline="one-sided"),
         "relaxed": functools.partial(small, discipline="relaxed"),
         "impala": functools.partial(small, algo="impala"),
     }[kind]
@@ -179,7 +201,7 @@ def test_slots_that_hold_a_round_of_whole_batches_are_enough(small):
 
 
 def test_strict_training_gathers_a_whole_round_or_nothing(small):
-    with pytest.raises(ConfigError, match="batch_chunks 3: strict ppo passes chunks on one by one, or a round of all 4"):
+    with pytest.raises(ConfigError, match=r"batch_chunks 3: discipline 'strict' passes .* a round of all 4"):
         train(small(actors=4, batch_chunks=3))
     for gathered in (1, 4):
         assert train(small(actors=4, batch_chunks=gathered, chunk_slots=1, world="lockstep")).outcome == "steps"

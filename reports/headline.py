@@ -1,0 +1,152 @@
+"""The first screen of results: against which systems TianJi wins, by how much, and where it loses.
+
+Pure functions from a dataset to what the README's and the summary's first lines are filled with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from reports.bounds import Told
+from reports.convergence.standings import FASTER, SLOWER, state_of
+from reports.convergence.view import Trained
+from reports.dataset import Dataset
+from reports.overview import KIND, USUAL, Line, overview
+from reports.pairs import REFERENCE, RELAXED, first_runs
+from reports.scaling.view import Scaled
+from reports.staleness.view import Balanced
+from reports.table import Row
+from reports.transmission.view import Traffic
+
+
+class Against(NamedTuple):
+    """TianJi over one opponent, under one algorithm."""
+
+    line: Line
+
+    @property
+    def shown(self) -> bool:
+        """Whether TianJi is shown to be faster on every workload."""
+        return self.line.agreed and state_of(self.line.points[0].told) == FASTER
+
+    def count(self, state: str) -> int:
+        """Workloads in one of `reports.convergence.standings.STATES`."""
+        return sum(state_of(point.told) == state for point in self.line.points)
+
+
+class Algorithm(NamedTuple):
+    """All opponents under one algorithm."""
+
+    name: str
+    others: list[Against]
+    """Systems of other code, in the order of reports."""
+    same: list[Against]
+    """Systems of the same code."""
+
+
+class Missed(NamedTuple):
+    """A workload on which some run of TianJi did not reach the return."""
+
+    workload: str
+    reached: list[tuple[str, int, int]]
+    """By system, TianJi first: runs that reached it, of how many."""
+
+
+class Lost(NamedTuple):
+    """A workload on which an opponent is shown to be faster than TianJi."""
+
+    title: str
+    workload: str
+    told: Told
+
+
+class Slower(NamedTuple):
+    """A pipe that moves messages faster than TianJi's channel, in one place."""
+
+    place: str
+    title: str
+    worst: Row
+    """The lowest of the ratios whose whole interval is below 1."""
+
+
+class Headline(NamedTuple):
+    """What the first screen says."""
+
+    algorithms: list[Algorithm]
+    engineering: list[float]
+    """The synchronous system of the same code over the systems of other code: ratios by workload, least first."""
+    relaxing: list[tuple[str, Row]]
+    """By workload, how many times as fast relaxed TianJi is as strict."""
+    nodes: list[tuple[str, int, Row]]
+    """By experiment and number of nodes, throughput over the XingTian-style system's."""
+    lost: list[Lost]
+    missed: list[Missed]
+    slower: list[Slower]
+    """The largest gap first."""
+
+
+def headline(data: Dataset) -> Headline:
+    """Everything that the first screen says of a dataset; lists are empty where nothing was measured."""
+    found: dict[str, list[Against]] = {}
+    for line in overview(data):
+        if line.ours == REFERENCE and line.division == USUAL:
+            found.setdefault(line.algorithm, []).append(Against(line))
+    algorithms = [
+        Algorithm(name.upper(), [one for one in own if not one.line.same_code], [one for one in own if one.line.same_code])
+        for name, own in found.items()
+    ]
+    against = [one for algorithm in algorithms for one in (*algorithm.others, *algorithm.same)]
+    return Headline(
+        algorithms,
+        engineering=sorted(_engineering(data, {one.line.opponent for one in against if not one.line.same_code})),
+        relaxing=list(_relaxing(data)),
+        nodes=list(_nodes(data)),
+        lost=[
+            Lost(one.line.title, point.workload, point.told)
+            for one in against
+            for point in one.line.points
+            if state_of(point.told) == SLOWER
+        ],
+        missed=list(_missed(Trained.all(data))),
+        slower=sorted(_slower(Traffic.all(data)), key=lambda one: one.worst["value"]),
+    )
+
+
+def _missed(views: Iterable[Trained]) -> Iterator[Missed]:
+    for view in views:
+        rows = {label: view.row(label, "time_to_threshold_s", threshold_kind=KIND) for label in first_runs(view.shown)}
+        reached = [(view.title(label), row["n"] - row["censored"], row["n"]) for label, row in rows.items() if row is not None]
+        ours = rows.get(REFERENCE)
+        if ours is not None and ours["censored"] and len(reached) > 1:
+            yield Missed(view.name, reached)
+
+
+def _engineering(data: Dataset, opponents: Iterable[str]) -> Iterator[float]:
+    for view in Trained.all(data):
+        for opponent in opponents:
+            told = view.fast(view.synchronous or "", opponent, KIND)
+            if told.row is not None and not told.bound:
+                yield told.row["value"]
+
+
+def _relaxing(data: Dataset) -> Iterator[tuple[str, Row]]:
+    for view in Balanced.all(data):
+        told = view.fast(RELAXED, KIND)
+        if told.row is not None and not told.bound:
+            yield view.name, told.row
+
+
+def _nodes(data: Dataset) -> Iterator[tuple[str, int, Row]]:
+    for scaled in Scaled.all(data):
+        row = scaled.over("unique_consumption_ratio", "xingtian", scaled.most)
+        if row is not None:
+            yield scaled.name, scaled.most, row
+
+
+def _slower(places: Iterable[Traffic]) -> Iterator[Slower]:
+    for traffic in places:
+        for label in traffic.competitors:
+            shown = [row for row in traffic.ratios(label) if row["ci_high"] is not None and row["ci_high"] < 1]
+            if shown:
+                yield Slower(traffic.name, traffic.title(label), min(shown, key=lambda row: row["value"]))

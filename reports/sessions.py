@@ -1,0 +1,76 @@
+"""Where a view's numbers come from: its sealed sessions, and the command that measures each again."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import NamedTuple
+
+from reports.view import View
+from suites.records.bundle import Bundle
+from suites.records.limits import BundleError
+from suites.records.notes import note
+
+SEALED = ".parquet"
+"""Suffix of a sealed session; the runs of any other folder lie in it one by one."""
+
+
+class Source(NamedTuple):
+    """One session that a view's runs are from."""
+
+    file: str
+    """Sealed session, or folder of runs."""
+    purpose: str | None
+    """What the session was measured for."""
+    runs: int
+    commits: str
+    """Revisions of the code that ran; empty where none is known."""
+    command: str
+    """It measures the same cells again."""
+
+
+def sources(view: View) -> list[Source]:
+    """The sessions of a view's runs, by file."""
+    files: dict[Path, list[Bundle]] = {}
+    for b in view.runs:
+        files.setdefault(b.path.parent, []).append(b)
+    return [_source(view, file, own) for file, own in sorted(files.items())]
+
+
+def _source(view: View, file: Path, runs: list[Bundle]) -> Source:
+    commits = {str(b.manifest.environment.get("git_commit") or "")[:10] for b in runs} - {""}
+    return Source(_relative(file), _purpose(file), len(runs), ", ".join(sorted(commits)), command(view, runs))
+
+
+def command(view: View, runs: list[Bundle]) -> str:
+    """The command that measures these runs of one session again."""
+    manifests = [b.manifest for b in runs]
+    first = manifests[0]
+    systems = list(dict.fromkeys(m.system for m in sorted(manifests, key=lambda m: m.position)))
+    words = ["python", "-m", "suites", "run", view.suite, "--profile", first.profile, "--workloads", view.workload]
+    words += ["--systems", ",".join(view.in_order(systems))]
+    words += ["--seeds", str(len({m.block for m in manifests})), "--first-seed", str(min(m.seed for m in manifests))]
+    if not any(m.replica for m in manifests):
+        words.append("--once")
+    if view.counts_nodes:
+        nodes = sorted({m.nodes for m in manifests})
+        words += ["--testbed", first.testbed, "--nodes", ",".join(map(str, nodes))]
+    return shlex.join([*words, "--out", "DIR"])
+
+
+def _relative(file: Path) -> str:
+    """A path from the folder that the report is built in, or a name alone: no report tells where a user's folders are."""
+    try:
+        return file.absolute().relative_to(Path.cwd()).as_posix()
+    except ValueError:
+        return file.name
+
+
+def _purpose(file: Path) -> str | None:
+    if file.suffix != SEALED:
+        return None
+    try:
+        about = note(file)
+    except BundleError:
+        return None
+    return None if about is None else about.purpose

@@ -1,0 +1,11 @@
+"""Disciplines for tests of roles."""
+
+from tianji.disciplines.facts import Facts
+from tianji.disciplines.registry import make
+
+FACTS = {"producers": 2, "slots": 4, "round_chunks": 2, "chunk_samples": 8, "reuse": 4.0, "corrects": True}
+
+
+def rule(name="relaxed", options=None, **facts):
+    """A discipline of two actors with four slots each, where nothing else is said."""
+    return make({"name": name, **(options or {})}, Facts(**{**FACTS, **facts}))

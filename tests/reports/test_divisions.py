@@ -1,0 +1,56 @@
+"""Divisions are kept apart: no row, ratio or line of a series is of closed and open runs, nor of vanilla and tuned ones."""
+
+import itertools
+
+import pytest
+from bundles import EVENTS, make
+
+from reports import dataset, overview
+from suites.records.events import Episode, Evaluation, Snapshot
+
+MARKS = {
+    "closed": ({}, None),
+    "open": ({"division": "open"}, {"division": "open"}),
+    "tuned": ({"tuned": True}, {"tuned": True}),
+    "both": ({"division": "open", "tuned": True}, {"division": "open", "tuned": True}),
+}
+
+
+def events(seconds):
+    """A run that gets there after so long."""
+    ns = 5 + round(seconds * 1e9)
+    end = [Episode(ns, 30.0, 30, 60), Snapshot(ns, 100, 1, "g"), Evaluation(ns + 1, 100, 1, "curve", [30.0])]
+    return [*EVENTS[:3], *end]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("divisions")
+    for seconds, (name, (marks, _)) in enumerate(MARKS.items(), 1):
+        for block, (position, system) in itertools.product(range(5), enumerate(("tianji", "sync"))):
+            cell = f"b{block}.p{position}.{system}"
+            place = {"system": system, "block": block, "position": position, "seed": block, "session": name}
+            make(folder / name, cell, events(seconds * (1 + position)), options={}, **place, **marks)
+    return dataset.load([folder])
+
+
+def test_a_row_is_of_one_division(data):
+    found = [row for row in data.rows if row["metric"] == "restricted_mean_time_s" and row["threshold_kind"] == "training"]
+    found = [row for row in found if row["system"] == "tianji"]
+    divisions = {(row["division"], str(row["options"])): (row["value"], row["n"]) for row in found}
+    assert divisions == {
+        (marks.get("division", "closed"), str(options)): (seconds, 5)
+        for seconds, (marks, options) in enumerate(MARKS.values(), 1)
+    }
+
+
+def test_the_picture_has_rows_for_each(data):
+    lines = overview.overview(data)
+    assert [line.division for line in lines] == ["closed", "closed, tuned", "open", "open, tuned"]
+    assert all(len(line.points) == 1 for line in lines)
+
+
+def test_a_page_has_a_part_for_each(data):
+    assert [key.options for key in data.groups] == ["", "division = open", "division = open, tuned = True", "tuned = True"]
+    for key, bundles in data.groups.items():
+        assert {str(b.manifest.axes or "") for b in bundles} == {str(bundles[0].manifest.axes or "")}, key

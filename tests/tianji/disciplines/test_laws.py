@@ -1,0 +1,290 @@
+"""Every discipline keeps its laws whatever the order of events, and laws can be broken."""
+
+import functools
+
+import in_threads
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from programs.cli import ConfigError
+from tianji.config import DQNConfig, IMPALAConfig, NetworkConfig, PPOConfig, SimulatorConfig, TrainConfig
+from tianji.disciplines.laws import (
+    Began,
+    History,
+    Took,
+    Used,
+    each_chunk_once,
+    in_flight_within,
+    lag_at_most,
+    lag_exactly,
+    leaves_slots,
+    one_of_each_in_a_round,
+    waits_for_weights,
+)
+from tianji.disciplines.registry import DISCIPLINES
+from tianji.disciplines.relaxed import Relaxed
+from tianji.environments.vector import describe
+from tianji.messages import Done, Report, Snapshot
+from tianji.roles.role import Work
+from tianji.roles.training import Update
+from tianji.run.training import train
+from tianji.worlds import lockstep
+from tianji.worlds.history import Historian
+
+PPO = PPOConfig(rollout_steps=8, minibatch_size=64, epochs=1)
+DQN = DQNConfig(train_every_steps=24, updates=1, batch_size=8, replay_capacity=400, learning_starts=48)
+OF = {"env": "CartPole-v1", "actors": 3, "envs_per_actor": 4, "stop_steps": 960}
+MADE = {
+    "ppo": TrainConfig(**OF, ppo=PPO, discipline="relaxed"),
+    "impala": TrainConfig(**OF, algo="impala", impala=IMPALAConfig(rollout_steps=8)),
+    "dqn": TrainConfig(**OF | {"envs_per_actor": 1}, algo="dqn", dqn=DQN, network=NetworkConfig(kind="mlp-q", hidden=(8,))),
+}
+CARTPOLE = functools.cache(lambda: describe("CartPole-v1"))
+BOUNDED = ("relaxed", "one-sided")
+OPTIONS = dict.fromkeys(("admitted", "admitted-in-order", "admitted-interruptible"), "eta") | {"stream": "ahead"}
+ONE_STEP = ("stream",)
+RUNS = [("ppo", name) for name in DISCIPLINES.names() if name not in ONE_STEP]
+RUNS += [("impala", name) for name in DISCIPLINES.names()] + [("dqn", name) for name in (*BOUNDED, "off", "free")]
+
+
+def configured(algo, name, slots, bound):
+    options = {OPTIONS.get(name, "lag_rounds"): bound} if name in (*BOUNDED, *OPTIONS) and bound != "auto" else {}
+    # A round may be of one actor's chunks, and it is to have slots left.
+    slots += 4 * (name == "free")
+    data = {field: getattr(MADE[algo], field) for field in MADE[algo].__struct_fields__}
+    return TrainConfig(**{**data, "discipline": {"name": name, **options}, "chunk_slots": slots})
+
+
+def ran(config, order):
+    """The history of a run in lockstep, and the weights that it came to."""
+    historian, snapshots = Historian(), []
+
+    def on_message(message):
+        if isinstance(message, Snapshot):
+            snapshots.append(message.weights)
+        return "steps" if isinstance(message, Done) else None
+
+    lockstep.run(config, CARTPOLE(), on_message, order, historian)
+    return historian.history, snapshots[-1]
+
+
+@pytest.mark.parametrize(("algo", "name"), RUNS)
+@settings(max_examples=60, deadline=None)
+@given(order=st.integers(0, 10**6), slots=st.integers(2, 5), bound=st.sampled_from(["auto", 0, 1, 3]))
+def test_laws_hold_in_every_order_of_events_and_the_run_ends(algo, name, order, slots, bound):
+    config = configured(algo, name, slots, bound)
+    history, _ = ran(config, order)
+    assert config.rule.laws
+    for law in config.rule.laws:
+        assert list(law.broken(history, config.rule)) == [], law.text
+    used = sum(len(took.chunks) for took in history.took)
+    assert used * config.chunk_samples > config.stop_steps - config.round_steps
+    assert history.began
+
+
+LONG = {"ppo": {"ppo": msgspec.structs.replace(PPO, rollout_steps=32)}, "impala": {"impala": IMPALAConfig(rollout_steps=32)}}
+LONG["dqn"] = {"dqn": msgspec.structs.replace(DQN, train_every_steps=96)}
+
+
+@pytest.mark.parametrize("algo", ["ppo", "impala", "dqn"])
+@pytest.mark.parametrize("what", ["cut", "renew"])
+def test_fragments_that_are_cut_or_go_on_with_newer_weights_are_trained_on(algo, what, monkeypatch):
+    """Chunks have other numbers of rows, or rows of several versions; runs keep their laws and come to their ends."""
+    monkeypatch.setattr(Relaxed, "when_weights_wait", what)
+    config = configured(algo, "relaxed", 4, "auto")
+    data = {field: getattr(config, field) for field in config.__struct_fields__}
+    config = TrainConfig(**data | LONG[algo] | {"stop_steps": 3840})
+    told, used = [], []
+    for order in range(8):
+        historian = Historian()
+
+        def watch(role, events, effects, historian=historian):
+            historian(role, events, effects)
+            used.extend(c for e in effects if isinstance(e, Work) and isinstance(e.argument, Update) for c in e.argument.chunks)
+
+        def on_message(message):
+            told.append(message)
+            return "steps" if isinstance(message, Done) else None
+
+        lockstep.run(config, CARTPOLE(), on_message, order, watch)
+        for law in config.rule.laws:
+            assert list(law.broken(historian.history, config.rule)) == [], law.text
+    assert all(np.isfinite(np.frombuffer(m.weights, "<f4")).all() for m in told if isinstance(m, Snapshot))
+    for learner in (m for m in told if isinstance(m, Report) and m.role.startswith("learner")):
+        assert learner.counters["steps"] > config.stop_steps - 2 * config.round_steps
+    assert all(0 < chunk.count <= config.chunk_samples for chunk in used)
+    if what == "cut":
+        assert any(chunk.count < config.chunk_samples for chunk in used)
+        assert not any(chunk.renewals for chunk in used)
+    else:
+        assert any(chunk.renewals for chunk in used)
+        assert all(version > chunk.version for chunk in used for _, version in chunk.renewals)
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("placement", ["apart", "auto"])
+@pytest.mark.parametrize(("algo", "name"), RUNS)
+def test_laws_hold_where_roles_really_wait_for_each_other(algo, name, placement, record_property):
+    config = configured(algo, name, 3, "auto")
+    data = {field: getattr(config, field) for field in config.__struct_fields__}
+    held_up = SimulatorConfig(step_seconds=0.0005, distribution="pareto", alpha=1.5, spread=4.0)
+    config = TrainConfig(**data | {"simulator": held_up, "placement": placement, "checkpoint_seconds": None, "restarts": 0})
+    historian = Historian()
+    in_threads.run(config, historian)
+    for law in config.rule.laws:
+        assert list(law.broken(historian.history, config.rule)) == [], law.text
+        record_property("law", f"{name}: {law.text}")
+    used = sum(len(took.chunks) for took in historian.history.took)
+    assert used * config.chunk_samples > config.stop_steps - config.round_steps
+
+
+@pytest.mark.parametrize("algo", ["ppo", "impala"])
+@pytest.mark.parametrize("name", ["strict", "exactly-one-round"])
+def test_a_barrier_gives_the_same_weights_in_every_order(algo, name):
+    found = {
+        ran(configured(algo, name, slots, "auto"), order)[1] for order, slots in [(None, 2), (1, 2), (2, 3), (3, 4), (4, 2)]
+    }
+    assert len(found) == 1
+
+
+@pytest.mark.parametrize("algo", ["ppo", "impala"])
+def test_admission_in_order_of_nothing_ahead_is_strict_to_the_bit(algo):
+    strict = ran(configured(algo, "strict", 3, "auto"), None)[1]
+    assert {ran(configured(algo, "admitted-in-order", 3, 0), order)[1] for order in (None, 1, 2)} == {strict}
+    assert ran(configured(algo, "admitted-in-order", 3, 1), None)[1] != strict
+
+
+@pytest.mark.parametrize("eta", [0, 1, 3])
+def test_what_is_admitted_is_used_to_the_full(eta):
+    """A law holds of a rule that admits nothing, too: so many fragments are in flight where the learner is never served."""
+    config = configured("ppo", "admitted", 5, eta)
+    most = [max(one.in_flight for one in ran(config, order)[0].began) for order in range(20)]
+    assert max(most) == config.rule.window == (eta + 1) * config.round_chunks
+
+
+@pytest.mark.parametrize("algo", ["ppo", "dqn"])
+def test_free_actors_overwrite_what_the_learner_does_not_get_to(algo):
+    """The ring is used: in some orders of events the learner is served so seldom that chunks are given up."""
+    config, overwritten, held = configured(algo, "free", 2, "auto"), 0, 0
+    for order in range(20):
+        historian, reports = Historian(), []
+
+        def on_message(message, reports=reports):
+            reports += [message] if isinstance(message, Report) else []
+            return "steps" if isinstance(message, Done) else None
+
+        lockstep.run(config, CARTPOLE(), on_message, order, historian)
+        counters = next(one.counters for one in reports if one.role.startswith("learner"))
+        overwritten += counters["chunks_overwritten"]
+        held = max(held, *historian.history.held.values())
+        assert counters["chunks_lost"] == 0
+    assert overwritten > 0
+    assert held == config.chunk_slots - 2, "no more is given up than has to be"
+
+
+def test_a_ring_needs_slots():
+    with pytest.raises(ConfigError, match="chunk_slots 5: under discipline 'free' an actor needs 6 slots"):
+        TrainConfig(**OF, ppo=PPO, chunk_slots=5, discipline="free").rule.check()
+
+
+def test_a_streamed_round_is_the_whole_round():
+    """One optimizer step on accumulated gradients is that on the whole batch, but for the order in which floats are added."""
+    round_steps, whole = configured("impala", "stream", 3, "auto").round_steps, []
+    for rounds, tolerance in ((1, 1e-6), (8, 1e-4)):
+        steps = rounds * round_steps
+        ended = [
+            np.frombuffer(ran(stopped(configured("impala", name, 3, "auto"), steps), order)[1], "<f4")
+            for name, order in (("strict", None), ("stream", None), ("stream", 1), ("stream", 2))
+        ]
+        for weights in ended[1:]:
+            np.testing.assert_allclose(weights, ended[0], atol=tolerance)
+        whole.append(ended[0])
+    assert abs(whole[1] - whole[0]).max() > 1e-3, "rounds change weights by far more than that"
+
+
+def stopped(config, steps):
+    return TrainConfig(**{field: getattr(config, field) for field in config.__struct_fields__} | {"stop_steps": steps})
+
+
+@pytest.mark.parametrize("ahead", [0, 1])
+def test_a_streaming_learner_works_before_the_last_chunk_is_there(ahead):
+    config = configured("impala", "stream", 3, ahead)
+    parts, behind = [], set()
+    for order in range(10):
+        history, _ = ran(config, order)
+        parts += [len(took.chunks) for took in history.took]
+        behind |= {chunk.behind for took in history.took for chunk in took.chunks}
+    assert min(parts) < config.actors, "some round was trained on in parts"
+    assert behind == set(range(ahead + 1)), "actors used what they were allowed"
+
+
+def test_streaming_is_for_one_optimizer_step_a_round():
+    with pytest.raises(ConfigError, match="one optimizer step a round"):
+        configured("ppo", "stream", 3, "auto").rule.check()
+
+
+def test_only_interruptible_admission_renews_fragments():
+    assert configured("ppo", "admitted-interruptible", 3, 1).rule.when_weights_wait == "renew"
+    assert configured("ppo", "admitted", 3, 1).rule.when_weights_wait == "finish"
+
+
+def test_admission_refuses_what_could_never_begin():
+    rule = TrainConfig(**OF, ppo=PPO, batch_chunks=2, discipline={"name": "admitted", "eta": 0}).rule
+    with pytest.raises(ConfigError, match=r"discipline\.eta 0: 3 chunks may be in flight, and 3 actors .* need 4"):
+        rule.check()
+    with pytest.raises(ConfigError, match="'admitted' is for algorithms that train on each chunk once"):
+        configured("dqn", "admitted", 3, 1).rule.check()
+
+
+def test_the_disciplines_differ():
+    weights = [ran(configured("ppo", name, 2, "auto"), None)[1] for name in ("strict", "exactly-one-round")]
+    assert weights[0] != weights[1]
+    history, _ = ran(configured("ppo", "relaxed", 5, "auto"), 7)
+    strict = configured("ppo", "strict", 2, "auto").rule
+    assert any(list(law.broken(history, strict)) for law in strict.laws)
+
+
+def test_exactly_one_round_is_the_same_run_in_processes_whatever_they_are_held_up_by():
+    config = configured("ppo", "exactly-one-round", 2, "auto")
+    data = {field: getattr(config, field) for field in config.__struct_fields__}
+    waits = SimulatorConfig(step_seconds=0.002, distribution="pareto", alpha=1.5, spread=4.0)
+    alone = train(TrainConfig(**data | {"world": "lockstep"})).weights
+    for more in ({}, {"simulator": waits}):
+        result = train(TrainConfig(**data | more))
+        assert np.array_equal(result.weights, alone)
+        ages = next(r for r in result.reports if r.role.startswith("learner")).histograms["age_rounds"]
+        # Chunks of the first round are made by the weights that it trains.
+        assert ages == {0: 3, 1: 3 * (config.stop_steps // config.round_steps - 1)}
+
+
+def history(*behind, begun=(), rounds=5):
+    took = [Took("learner", rounds, tuple(Used(n, 0, lag) for n, lag in enumerate(behind)))]
+    return History([Began("actor", one, heard) for one, heard in begun], took)
+
+
+def test_laws_say_what_breaks_them():
+    rule = configured("ppo", "strict", 2, "auto").rule
+
+    def broken(law, told):
+        return len(list(law.broken(told, rule)))
+
+    assert (broken(lag_at_most(0), history(0, 1)), broken(lag_at_most(1), history(0, 1))) == (1, 0)
+    assert (broken(lag_exactly(1), history(0, 1, 2)), broken(lag_exactly(1), history(0, 0, rounds=0))) == (2, 0)
+    assert broken(waits_for_weights(1), history(begun=[(0, 1), (1, 1), (1, 2)])) == 1
+    assert broken(waits_for_weights(2), history(begun=[(1, 1), (2, 1)])) == 1
+    ring = configured("ppo", "free", 2, "auto").rule
+    assert [len(list(leaves_slots(2).broken(History(held={"learner": n}), ring))) for n in (4, 5)] == [0, 1]
+    eager = configured("ppo", "admitted", 3, 1).rule
+    flying = History([Began("actor", 0, 1, in_flight) for in_flight in (5, 6, 7)], [])
+    assert len(list(in_flight_within.broken(flying, eager))) == 1
+    assert broken(in_flight_within, flying) == 0, "strict has no window"
+    twice = history(0, 0)
+    twice.took *= 2
+    assert (broken(each_chunk_once, twice), broken(each_chunk_once, history(0, 0))) == (2, 0)
+    parts = History([], [Took("learner", 5, (Used(n, 0, 0),)) for n in (0, 2, 1)])
+    assert broken(one_of_each_in_a_round, parts) == 0, "a round may be taken in parts"
+    one_of_each = next(law for law in rule.laws if "every actor" in law.text)
+    assert (broken(one_of_each, history(0, 0)), broken(one_of_each, history(0, 0, 0))) == (1, 0)

@@ -1,0 +1,51 @@
+"""Selects the updater that computes an algorithm's optimizer steps."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from programs.cli import ConfigError
+from tianji.algorithms.flat import ActionValueNetwork, FlatNetwork, Vector
+from tianji.algorithms.mlp import ActorCritic, QNetwork
+from tianji.algorithms.networks import KINDS
+from tianji.config import TrainConfig
+
+
+def check(config: TrainConfig, network: FlatNetwork) -> None:
+    """Check that a configuration's algorithm and updater support this network.
+
+    Raises
+    ------
+    ConfigError
+        if NumPy was chosen and cannot compute this network, or if a factory's network has other outputs than the algorithm
+        trains.
+    """
+    if config.updater == "numpy" and not isinstance(network, ActorCritic | QNetwork):
+        raise ConfigError(f"updater 'numpy' computes perceptrons only, not {network.name}; use updater 'auto'")
+    # A factory's network must have the outputs of the kinds that the algorithm trains.
+    trained = KINDS[config.hyperparameters.networks[0]]
+    if issubclass(trained, ActionValueNetwork) != isinstance(network, ActionValueNetwork):
+        raise ConfigError(
+            f"algo {config.algo} trains {trained.outputs_of(network.actions)}; what network.factory {config.network.factory} "
+            f"makes returns {network.returns}"
+        )
+
+
+def make(config: TrainConfig, network: FlatNetwork, weights: Vector) -> Any:
+    """Make the fastest updater that supports the configuration.
+
+    Hand-derived gradients (modules `..._numpy`) serve perceptrons on a CPU. torch computes everything else; its import takes a
+    second.
+
+    Raises
+    ------
+    ConfigError
+        see `check`.
+    """
+    check(config, network)
+    settings = config.hyperparameters
+    if isinstance(network, ActorCritic | QNetwork) and config.updater != "torch" and config.device == "cpu":
+        return importlib.import_module(f"tianji.algorithms.{config.algo}_numpy").NumpyUpdater(network, settings, weights)
+    module = importlib.import_module(f"tianji.algorithms.{config.algo}_torch")
+    return module.TorchUpdater(network, settings, weights, config.device)

@@ -1,0 +1,1 @@
+"""Environments: Gymnasium's stepped together, Atari games, and synthetic slow simulators."""

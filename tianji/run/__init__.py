@@ -1,0 +1,1 @@
+"""Training runs: `train`, and the display, evaluation and logging of runs."""

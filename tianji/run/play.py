@@ -1,0 +1,74 @@
+"""Greedy evaluation of a policy: seeded episodes, one in each of N environments.
+
+Atari games are played to their end, over all lives, and their returns are the score. A simulator's delays are left out; its
+pictures are used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+
+from tianji.config import AtariConfig, SimulatorConfig
+from tianji.environments import atari
+from tianji.environments.vector import ATARI, Stacks, describe, make
+from tianji.policy import Policy
+
+
+def games_of(policy: Policy) -> AtariConfig:
+    """Atari settings that match the input of this policy's network."""
+    match policy.network.features:
+        case (frames, (84 | 42) as side, _):
+            return msgspec.structs.replace(ATARI, stack=frames, screen=side)
+    return ATARI
+
+
+class Player:
+    """Environments for repeated evaluations of policies on the same episodes.
+
+    Parameters
+    ----------
+    games
+        Atari settings. Lives and clipping of rewards are overridden (see the module).
+    simulator
+        its pictures are the policy's input.
+    """
+
+    def __init__(
+        self, env_id: str, episodes: int, games: AtariConfig = ATARI, simulator: SimulatorConfig | None = None
+    ) -> None:
+        games = atari.whole_games(games)
+        self.describe = describe(env_id, games, simulator)
+        self.episodes = episodes
+        self._envs = SyncVectorEnv(
+            [lambda: make(env_id, games, simulator)] * episodes,
+            autoreset_mode=AutoresetMode.DISABLED,
+            copy=False,
+        )
+
+    def play(self, policy: Policy, seeds: Sequence[int]) -> np.ndarray:
+        """Returns of one greedy episode from each seed, [N]."""
+        if len(seeds) != self.episodes:
+            raise ValueError(f"{len(seeds)} seeds for {self.episodes} environments")
+        observation = self._envs.reset(seed=list(seeds))[0]
+        returns = np.zeros(self.episodes)
+        live = np.arange(self.episodes)
+        stacks = Stacks(observation, self.describe.stack)
+        # Each environment is stepped alone, because a vector step would continue past the end of episodes.
+        while len(live):
+            actions = policy.greedy(self.describe.encode(stacks.seen[live]))
+            running = []
+            for i, action in zip(live, actions, strict=True):
+                observation[i], reward, terminated, truncated, _ = self._envs.envs[i].step(action)
+                returns[i] += float(reward)
+                if not (terminated or truncated):
+                    running.append(i)
+            live = np.array(running, np.int64)
+            stacks.push(observation)
+        return returns
+
+    def close(self) -> None:
+        self._envs.close()

@@ -1,0 +1,218 @@
+"""`train(config) -> Result`, the Python entry point."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import signal
+import tempfile
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import msgspec
+
+from programs.cli import ConfigError, interrupt
+from tianji.algorithms import networks, updaters
+from tianji.config import TrainConfig
+from tianji.environments.description import EnvDescription
+from tianji.environments.vector import describe
+from tianji.faults import told
+from tianji.launch.job import Job, steps_of
+from tianji.launch.node import Cluster
+from tianji.launch.supervisor import Heard, RoleFailed
+from tianji.run.watch import Result, Watch
+from tianji.run_folder import RunFolder, read_values, state_path, stored_parameters, write_json
+from tianji.topology import lay_out, parameters
+from tianji.worlds import lockstep
+from tianji.worlds.assembly import Store, learner
+
+
+def check(config: TrainConfig) -> EnvDescription:
+    """Make the environment and the network once, and check that this configuration can be trained here.
+
+    Raises
+    ------
+    ConfigError
+        if the slots hold no round, the environment is not supported, the network does not fit the environment, the algorithm
+        or the updater, or the device or launcher is missing.
+    """
+    config.rule.check()
+    description = describe(config.env, config.atari, config.simulator)
+    updaters.check(config, networks.build(config.network, description.features, description.actions))
+    if config.device == "cuda" and config.launcher == "local":
+        import torch
+
+        if not torch.cuda.is_available():
+            raise ConfigError("device cuda: torch finds no CUDA device here; use --device cpu")
+    if config.launcher == "ray" and importlib.util.find_spec("ray") is None:
+        raise ConfigError("launcher ray: Ray is not installed; pip install 'tianji-bench[ray]' brings it")
+    return description
+
+
+def train(
+    config: TrainConfig,
+    listener: Callable[[Any], object] | None = None,
+    *,
+    out: Path | str | None = None,
+    resume: bool = False,
+    cluster: Cluster | None = None,
+) -> Result:
+    """Train, and return when a limit is reached or Ctrl-C is pressed.
+
+    Parameters
+    ----------
+    listener
+        receives every message of the roles and their supervisor (see `tianji.messages`). The run ends when it returns a
+        string, which is the reason.
+    out
+        new or empty folder of the run (see `tianji.run_folder`). None: nothing is kept.
+    resume
+        continue from the last checkpoint in `out`. Environments begin new episodes.
+    cluster
+        nodes over which the run is spread: emulated ones of this machine or, with launcher `ray`, that many of Ray's (with
+        ray_placement STRICT_SPREAD).
+
+    Raises
+    ------
+    ConfigError
+        as `check`, and for a folder that is not empty or holds no checkpoint.
+    tianji.launch.supervisor.RoleFailed
+        if a role's process fails more often than it may be restarted.
+    """
+    description = check(config)
+    folder = None if out is None else RunFolder(Path(out))
+    if resume and folder is None:
+        raise ConfigError("resume: there is no folder to go on from")
+    if folder is not None and not resume:
+        folder.create(config)
+    if folder is not None and resume:
+        check_state(folder, config, description)
+    with ExitStack() as held:
+        if folder is not None:
+            held.enter_context(folder.locked())
+        try:
+            return _train(config, description, listener, folder, cluster, resume=resume)
+        except RoleFailed as error:
+            if not error.trace:
+                raise
+            raise RoleFailed(f"{error}; its traceback is in {_kept(error.trace, folder)}", error.trace) from None
+
+
+def _kept(trace: str, folder: RunFolder | None) -> Path:
+    """Write a traceback to the run's folder or to a temporary file, and return its path."""
+    if folder is not None:
+        folder.traceback.write_text(trace, encoding="utf-8")
+        return folder.traceback
+    descriptor, path = tempfile.mkstemp(prefix="tianji-traceback-", suffix=".txt")
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(trace)
+    return Path(path)
+
+
+def _train(
+    config: TrainConfig,
+    description: EnvDescription,
+    listener: Callable[[Any], object] | None,
+    folder: RunFolder | None,
+    cluster: Cluster | None,
+    *,
+    resume: bool,
+) -> Result:
+    watch = Watch(config, description, listener, folder, resume=resume)
+    try:
+        if config.world == "lockstep":
+            _run_lockstep(config, description, watch, folder, resume=resume)
+        else:
+            stores = folder is not None and config.checkpoint_seconds is not None
+            Job(config, description, folder.state if folder is not None and stores else None, resume, cluster).run(watch)
+    except KeyboardInterrupt:
+        watch.outcome = "interrupted"
+    result = watch.result()
+    if folder is not None:
+        watch.save_progress(time.monotonic_ns())
+        write_json(folder.result, {**result.summary(), "config": msgspec.to_builtins(config)})
+    return result
+
+
+def check_state(folder: RunFolder, config: TrainConfig, description: EnvDescription) -> None:
+    """Check, before anything starts, that the run can be resumed from this folder."""
+    specs = {spec.group: spec for spec in lay_out(config) if spec.kind == "learner"}
+    for group in range(config.groups):
+        path = state_path(folder.state, group)
+        if stored_parameters(path) != parameters(config, description):
+            raise ConfigError(f"{path}: is of another network; resume a run with the settings it began with")
+        try:
+            # As its learner will do.
+            values = read_values(path)
+            learner(specs[group], config, 0, "chunks").restore(values["learner"], replay_kept=bool(values["replay"]))
+        except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
+            raise ConfigError(f"{path}: damaged state: {type(error).__name__}: {error}") from None
+
+
+def _run_lockstep(
+    config: TrainConfig, description: EnvDescription, watch: Watch, folder: RunFolder | None, *, resume: bool
+) -> None:
+    store = None if folder is None or config.checkpoint_seconds is None else Store(str(folder.state.absolute()), resume)
+    past = None
+    if store is not None and resume:
+        past = [steps_of(store, group) // config.actors for group in range(config.groups)]
+    with _interrupts_noted() as interrupted:
+        timed, reasons = _with_time_limit(watch, config.stop_seconds), list[str]()
+
+        def heard(message: Heard) -> str | None:
+            reason = timed(message) or ("interrupted" if interrupted() else None)
+            reasons.extend([reason] if reason else [])
+            return reason
+
+        try:
+            lockstep.run(config, description, heard, store=store, past=past)
+        except Exception as error:
+            raise RoleFailed(told(error), traceback.format_exc()) from error
+        if reasons[:1] == ["interrupted"]:
+            raise KeyboardInterrupt
+
+
+@contextmanager
+def _interrupts_noted() -> Iterator[Callable[[], bool]]:
+    """Context in which the first interrupt is only noted, so that roles can end in order. A second one interrupts at once.
+
+    It works in the main thread only.
+    """
+    noted: list[int] = []
+
+    def note(signum: int, frame: FrameType | None) -> None:
+        if noted:
+            raise KeyboardInterrupt
+        noted.append(signum)
+
+    before = {}
+    if threading.current_thread() is threading.main_thread():
+        # Any other handler is the caller's, and stays.
+        interrupting = (signal.default_int_handler, interrupt)
+        handlers = {signum: signal.getsignal(signum) for signum in (signal.SIGINT, signal.SIGTERM)}
+        before = {signum: handler for signum, handler in handlers.items() if handler in interrupting}
+    try:
+        for signum in before:
+            signal.signal(signum, note)
+        yield lambda: bool(noted)
+    finally:
+        for signum, handler in before.items():
+            signal.signal(signum, handler)
+
+
+def _with_time_limit(watch: Watch, stop_seconds: float | None) -> Callable[[Any], str | None]:
+    """Listener with a time limit, for the lockstep world, which has no launcher with a clock."""
+    if stop_seconds is None:
+        return watch
+    deadline = time.monotonic() + stop_seconds
+
+    def timed(message: Heard) -> str | None:
+        return watch(message) or ("seconds" if time.monotonic() >= deadline else None)
+
+    return timed

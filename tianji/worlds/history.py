@@ -1,0 +1,97 @@
+"""Records when roles began work, so that the laws of their discipline can be checked."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Sequence
+
+from tianji.disciplines.laws import Began, History, Took, Used
+from tianji.roles.actor import Rollout
+from tianji.roles.role import (
+    Announce,
+    Arrived,
+    Effect,
+    Event,
+    PublishWeights,
+    Release,
+    SessionLost,
+    WeightsArrived,
+    Work,
+    WorkDone,
+)
+from tianji.roles.training import Update, UpdateDone
+
+
+class Historian:
+    """Trace (`tianji.worlds.host.Trace`) that records the history of roles."""
+
+    def __init__(self) -> None:
+        self.history = History()
+        self._begun: Counter[str] = Counter()
+        self._heard: Counter[str] = Counter()
+        self._made: Counter[str] = Counter()
+        """Fragments that each actor began in all."""
+        self._done: Counter[str] = Counter()
+        """Chunks of the rounds that each learner has ended."""
+        self._rounds: Counter[str] = Counter()
+        """Number of rounds begun, by learner."""
+        self._ended: Counter[str] = Counter()
+        self._trains: dict[str, bool] = {}
+        """Whether the current work of each learner is a round."""
+        self._over: set[str] = set()
+        """Learners that have used up their budget and grant no more credit."""
+        self._kept: Counter[tuple[str, int]] = Counter()
+        """By learner and actor, chunks that the learner holds."""
+        self._published: dict[str, list[tuple[int, int]]] = {}
+        """Published versions of each learner, with the number of rounds completed by then."""
+
+    def __call__(self, role: str, events: Sequence[Event], effects: Sequence[Effect]) -> None:
+        for event in events:
+            match event:
+                case WeightsArrived():
+                    self._heard[role] += 1
+                case Arrived(chunks=chunks):
+                    self._kept.update((role, chunk.slot.arena) for chunk in chunks)
+                case SessionLost():
+                    self._begun[role], self._heard[role] = 0, min(1, self._heard[role])
+                case WorkDone(result=UpdateDone(chunks=chunks)):
+                    self._ended[role] += self._trains[role]
+                    self._done[role] += len(chunks)
+        for effect in effects:
+            match effect:
+                case PublishWeights(version=version):
+                    self._published.setdefault(role, []).append((version, self._ended[role]))
+                case Release(slots=slots):
+                    self._kept.subtract((role, slot.arena) for slot in slots)
+                case Work(argument=Rollout()):
+                    self._made[role] += 1
+                    begun, heard = self._begun[role], self._heard[role]
+                    self.history.began.append(Began(role, begun, heard, self._in_flight(role)))
+                    self._begun[role] += 1
+                case Work(argument=Update() as update):
+                    self._took(role, update)
+                case Announce():
+                    self._over.add(role)
+        if role.startswith("learner") and role not in self._over:
+            self._keeps(role)
+
+    def _keeps(self, learner: str) -> None:
+        most = max((count for (name, _), count in self._kept.items() if name == learner), default=0)
+        self.history.held[learner] = max(most, self.history.held.get(learner, 0))
+
+    def _in_flight(self, actor: str) -> int:
+        """Fragments of an actor's group that had begun and are in no round that has ended."""
+        group = actor.partition(".")[0].rpartition(" ")[2]
+        made = sum(count for name, count in self._made.items() if name.startswith(f"actor {group}."))
+        return made - self._done[f"learner {group}"]
+
+    def _took(self, learner: str, update: Update) -> None:
+        published, now = self._published[learner], self._ended[learner]
+        versions = [version for version, _ in published]
+        chunks = tuple(
+            Used(c.producer, c.sequence, now - published[bisect_right(versions, c.version) - 1][1]) for c in update.chunks
+        )
+        self.history.took.append(Took(learner, self._rounds[learner], chunks))
+        self._rounds[learner] += update.train
+        self._trains[learner] = update.train
