@@ -66,6 +66,7 @@ class SameCode(System):
             impala=w.impala or IMPALAConfig(),
             atari=w.games,
             simulator=w.simulator,
+            update_seconds=w.update_seconds,
             horizon_steps=w.horizon_steps,
             stop_steps=w.budget_steps,
             stop_seconds=w.budget_seconds,

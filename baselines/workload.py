@@ -11,7 +11,7 @@ from tianji.environments.atari import is_atari
 from tianji.environments.description import EnvDescription
 from tianji.environments.vector import describe
 from tianji.hyperparameters import ALGORITHMS, Hyperparameters
-from tianji.settings import Count, Positive, PositiveFloat, Settings
+from tianji.settings import Count, Positive, PositiveFloat, Seconds, Settings
 
 
 class Thresholds(Settings):
@@ -58,6 +58,8 @@ class Workload(Settings, kw_only=True):
     """Wrappers of an Atari game; absent for other environments."""
     simulator: SimulatorConfig | None = None
     """Delays or pictures added to the environment; absent: it is used as it is."""
+    update_seconds: Seconds = 0.0
+    """Least duration of a round of updates: the learner waits, as if an accelerator of this speed computed it."""
     fusion_rounds: Positive = 1
     """Rounds of updates between two exchanges of weights, if there are several learners."""
     horizon_steps: Positive
@@ -106,6 +108,8 @@ class Workload(Settings, kw_only=True):
     @property
     def beyond_common(self) -> str | None:
         """Features of this workload that have no translation to other programs, in words; None: there are none."""
+        if self.update_seconds:
+            return "a learner that waits is not translated to it"
         if self.algo == "impala":
             return "IMPALA is not translated to it"
         network = self.network

@@ -219,6 +219,9 @@ class TrainConfig(Settings):
     """Wrappers of Atari games."""
     simulator: SimulatorConfig | None = None
     """Delays and pictures added to the environment. None: it is used as it is."""
+    update_seconds: Seconds = 0.0
+    """Least duration of a round of updates, in seconds. The learner waits for what is missing and uses no CPU, as if an
+    accelerator of this speed computed the round. 0: it takes the time that it takes."""
     device: Literal["cpu", "cuda"] = "cpu"
     """Device on which the learner computes updates."""
     updater: Literal["auto", "numpy", "torch"] = "auto"

@@ -29,6 +29,9 @@ class XingTian(SameCode):
     compress = True
     """Large bodies between nodes."""
 
+    def unable(self, workload: Workload) -> str | None:
+        return "its learner does not wait" if workload.update_seconds else None
+
     def unable_on(self, workload: Workload, nodes: int) -> str | None:
         if workload.environments % nodes == 0:
             return None

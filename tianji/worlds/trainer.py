@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,9 @@ from tianji.messages import ChunkHeader
 from tianji.roles.training import Adopt, Adopted, Update, UpdateDone
 from tianji.run_folder import write_state
 from tianji.worlds.workers import Body, ModelWorker, Views
+
+PAUSE_SECONDS = 0.0025
+"""Longest slice of a wait. Messages are read between slices."""
 
 
 class Trainer(ModelWorker):
@@ -52,6 +56,8 @@ class Trainer(ModelWorker):
         self._keeps_replay = config.checkpoint_replay
         self._environments, self._reuse = config.envs_per_actor, config.reuse
         self._drawn = round(config.reuse * config.round_steps) if self.algorithm.replays else 0
+        # In lockstep, time is a count of events.
+        self._least_seconds = 0.0 if config.world == "lockstep" else config.update_seconds
         self._reference = self.weights().copy()
         size = message_size(len(self._reference), config.groups)
         self._inbox, self._outbox = np.zeros(size, np.float32), np.zeros(size, np.float32)
@@ -63,7 +69,14 @@ class Trainer(ModelWorker):
         return {}
 
     def work(self, argument: Update | Adopt) -> Slices[UpdateDone | Adopted]:
-        return self._adopt() if isinstance(argument, Adopt) else (yield from self._update(argument))
+        if isinstance(argument, Adopt):
+            return self._adopt()
+        began = time.monotonic()
+        done = yield from self._update(argument)
+        if self._least_seconds and done.rows:
+            share = 1.0 if argument.share is None else argument.share
+            yield from _until(began + share * self._least_seconds)
+        return done
 
     def _update(self, update: Update) -> Slices[UpdateDone]:
         steps = 0
@@ -126,3 +139,10 @@ class Trainer(ModelWorker):
         self._reference = self.weights().copy()
         pack(self._outbox, self._reference, stamps)
         return self._outbox
+
+
+def _until(end: float) -> Iterator[None]:
+    """Wait in slices until this time of the monotonic clock, in seconds."""
+    while (left := end - time.monotonic()) > 0:
+        time.sleep(min(left, PAUSE_SECONDS))
+        yield

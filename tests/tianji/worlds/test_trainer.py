@@ -1,5 +1,7 @@
 """Adoption of a mean of groups by a learner's worker."""
 
+import time
+
 import msgspec
 import numpy as np
 import pytest
@@ -101,3 +103,19 @@ def test_the_optimizer_and_the_target_network_stay_as_they_are(rig):
     assert np.any(np.asarray(before[0]))
     if target is not None:
         assert np.array_equal(target, updater.target)
+
+
+@pytest.mark.parametrize(("world", "waits"), [("real", True), ("lockstep", False)])
+def test_a_round_can_take_as_long_as_on_an_accelerator_in_slices(small, world, waits):
+    rig = Rig(small(actors=1, world=world, update_seconds=0.02))
+    done = rig.sampler.run(Rollout(SlotRef(0, 0)))
+    chunks = [ChunkHeader(0, 0, 0, rig.layout.id, done.count, 0, 0, done.slot)]
+    quick = Rig(small(actors=1))
+    quick.sampler.run(Rollout(SlotRef(0, 0)))
+    native = sum(1 for _ in quick.trainer.work(Update(chunks, 0)))
+    began, slices = time.monotonic(), 0
+    for _ in rig.trainer.work(Update(chunks, 0)):
+        slices += 1
+    assert (time.monotonic() - began >= 0.02) or not waits
+    assert (slices > native) is waits
+    assert np.array_equal(rig.trainer.weights(), quick.trainer.weights())
