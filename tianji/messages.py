@@ -13,7 +13,7 @@ from msgspec import Meta, Struct
 
 from tianji.settings import Count
 
-PROTOCOL = 5
+PROTOCOL = 6
 """Version of the protocol. Peers of different versions refuse each other at the first message."""
 
 
@@ -51,6 +51,8 @@ class ChunkHeader(Struct, frozen=True, array_like=True, gc=False):
     """Nanoseconds from the producer's decision to begin until the slot was full."""
     renewals: tuple[tuple[int, int], ...] = ()
     """Replacements of the weights within the chunk: the first step under the new weights, and their version."""
+    last: bool = False
+    """Whether its producer makes no other chunk before it is given the weights of the next round."""
 
 
 class Batch(Struct, frozen=True, array_like=True, tag=0):

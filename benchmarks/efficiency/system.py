@@ -155,7 +155,7 @@ def learning(config: TrainConfig, describe: EnvDescription, window: Window) -> l
                 # After the credit, as actors do: what is sent for it then is of the newest policy.
                 newest = board.latest(weights)
                 if newest is not None:
-                    version = newest
+                    version = newest >> 1
                     if version:
                         window.see(time.monotonic_ns(), version)
                 if version is None or not any(credit):

@@ -36,20 +36,31 @@ class PPO(FromRollouts):
     ----------
     seed, group
         seed the order of minibatches.
+    round_rows
+        rows of a usual round. A round of another size is divided into as many minibatches as a usual one. None: all
+        minibatches have the size that the settings say.
     """
 
     updater: Updater
     config: PPOConfig
 
     def __init__(
-        self, updater: Updater, describe: EnvDescription, config: PPOConfig, horizon_steps: int, seed: int, group: int = 0
+        self,
+        updater: Updater,
+        describe: EnvDescription,
+        config: PPOConfig,
+        horizon_steps: int,
+        seed: int,
+        group: int = 0,
+        round_rows: int | None = None,
     ) -> None:
         super().__init__(updater, describe, config, horizon_steps)
+        self._round_rows = round_rows
         self._rng = seeds.generator(seed, Stream.MINIBATCHES, group)
 
     @classmethod
     def of(cls, config: TrainConfig, describe: EnvDescription, updater: Any, group: int) -> PPO:
-        return cls(updater, describe, config.ppo, config.horizon_steps, config.seed, group)
+        return cls(updater, describe, config.ppo, config.horizon_steps, config.seed, group, config.round_steps)
 
     def updates(self, chunks: Sequence[Views], steps: int, *, stale: bool = False) -> Slices[int]:
         """Train on one round. If `stale` is set, `assess_stale` corrects for older behaviour policies."""
@@ -83,7 +94,7 @@ class PPO(FromRollouts):
 
         A minibatch that is the whole batch is not shuffled, because a mean does not depend on the order.
         """
-        size, finish = self.config.minibatch_size, normalise if self.config.normalise_advantages else replace
+        size, finish = self._minibatch_size(len(batch)), normalise if self.config.normalise_advantages else replace
         if self.config.value_clip is None:
             batch = replace(batch, value=None)  # So minibatches do not copy it.
         if size >= len(batch):
@@ -93,6 +104,11 @@ class PPO(FromRollouts):
             order = self._rng.permutation(len(batch))
             for start in range(0, len(batch), size):
                 yield finish(batch.take(order[start : start + size]))
+
+    def _minibatch_size(self, rows: int) -> int:
+        size, usual = self.config.minibatch_size, self._round_rows
+        # A few rows beyond a usual round would be a minibatch of their own, which counts as much as a whole one.
+        return size if usual is None or rows == usual else -(-rows // -(-usual // size))
 
 
 @by_length

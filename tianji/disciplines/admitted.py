@@ -46,8 +46,8 @@ class Window(Balance):
     def may_grant(self) -> bool:
         return self.backlog // self.chunk_samples + self.outstanding + self._trains < self.window
 
-    def begin_round(self) -> None:
-        super().begin_round()
+    def begin_round(self, samples: int | None = None) -> None:
+        super().begin_round(samples)
         self._trains = self.round_chunks
 
     def end_round(self, rows: int, took_ns: int) -> None:

@@ -165,9 +165,10 @@ class Balance:
         """Whether a round may begin."""
         return self.warm and (self.mode == "off" or self.backlog >= self.round_samples)
 
-    def begin_round(self) -> None:
-        """Begin a round, which takes its samples from the backlog."""
-        self.backlog = max(0, self.backlog - self.round_samples) if self.mode == "off" else self.backlog - self.round_samples
+    def begin_round(self, samples: int | None = None) -> None:
+        """Begin a round, which takes its samples from the backlog: as many as are usual, or this number."""
+        taken = self.round_samples if samples is None else samples
+        self.backlog = max(0, self.backlog - taken) if self.mode == "off" else self.backlog - taken
         self._starved_before, self._starving = self._starving, False
         if self._starved_before:
             self._calm = 0

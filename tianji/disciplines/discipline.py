@@ -5,9 +5,11 @@ who asks   what                                                        answer
 =========  ==========================================================  ==========================
 an actor   may I begin a fragment?                                     `may_begin`
            what happens to a fragment when newer weights arrive?       `when_weights_wait`
+           is what is under way handed over when a round closes?       `hands_over`
 a buffer   how many of the chunks go on to the learner now?            `forwards`
 a learner  which chunks make the next round?                           `next_round`
            may a round begin, may an actor have more credit?           `balance`
+           does the round close, so that actors hand over?             `closes`
            which chunks are given up so that no actor waits?           `given_up`
            may this chunk be trained on, or is it too old?             `staleness`
            may the weights of the last round go out now?               `may_publish`
@@ -105,6 +107,10 @@ class Discipline(ABC):
     """Reaction to newer weights during a fragment. `finish`: complete it under the old ones. `cut`: end it early. `renew`:
     continue with the new ones."""
 
+    hands_over: ClassVar[bool] = False
+    """Whether an actor, when it hears that its round closes, hands over what it has and begins no other fragment before the
+    weights of the next round. Its chunk is marked as the last one. A fragment that is under way has to be cut for that."""
+
     # Questions of a buffer.
 
     @property
@@ -136,6 +142,10 @@ class Discipline(ABC):
         """
         n = self.facts.round_chunks
         return pending[:n] if len(pending) >= n else ()
+
+    def closes(self, pending: Sequence[ChunkHeader]) -> bool:
+        """Whether the round closes, given the chunks that wait: actors then hand over what is under way."""
+        return False
 
     def given_up(self, pending: Sequence[ChunkHeader], under_way: Sequence[ChunkHeader]) -> Sequence[ChunkHeader]:
         """The chunks, of those that wait (oldest first), which are dropped unused so that actors need not wait.

@@ -39,6 +39,8 @@ class Began:
     """Number of versions of the weights that it had received by then."""
     in_flight: int = 0
     """Fragments of its group, including this one, that had begun and whose round had not ended."""
+    handed: int = 0
+    """Number of last chunks that it had sent before."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,8 @@ class Used:
     sequence: int
     behind: int
     """Rounds that its learner had completed since it published the chunk's policy."""
+    last: bool = False
+    """Whether its producer made no other chunk for the round."""
 
 
 @dataclass(frozen=True)
@@ -154,6 +158,24 @@ def _too_many(history: History, rule: Rule) -> Iterator[str]:
 
 
 in_flight_within = Law("no more fragments than the window are in flight", _too_many)
+
+
+def _not_handed_over(history: History, rule: Rule) -> Iterator[str]:
+    everybody = list(range(rule.facts.producers))
+    for took in history.took:
+        producers = sorted(chunk.producer for chunk in took.chunks if chunk.last)
+        if producers != everybody:
+            yield f"{took.learner}, round {took.rounds}: last chunks of {producers}"
+
+
+each_hands_over_once = Law("a round has one last chunk of every actor", _not_handed_over)
+
+
+def _goes_on(history: History, rule: Rule) -> Iterator[str]:
+    return (f"{one}" for one in history.began if one.handed >= one.heard)
+
+
+nothing_after_handing_over = Law("an actor that has handed over begins nothing before it was given new weights", _goes_on)
 
 
 def leaves_slots(room: int) -> Law:

@@ -17,6 +17,7 @@ DISCIPLINES: Registry[type[Discipline]] = Registry(
         "strict": "tianji.disciplines.strict:Strict",
         "relaxed": "tianji.disciplines.relaxed:Relaxed",
         "one-sided": "tianji.disciplines.relaxed:OneSided",
+        "quota-free": "tianji.disciplines.quota_free:QuotaFree",
         "free": "tianji.disciplines.free:Free",
         "off": "tianji.disciplines.off:Off",
         "admitted": "tianji.disciplines.admitted:Admitted",

@@ -27,9 +27,10 @@ from tianji.roles.role import (
 
 @dataclass(frozen=True)
 class Rollout:
-    """Work: fill this slot with one fragment, sampled with the latest weights."""
+    """Work: fill this slot with one fragment, sampled with the latest weights. A brief one is a single step."""
 
     slot: SlotRef
+    brief: bool = False
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,10 @@ class Actor(Role):
     begun: int = field(default=0, init=False)
     heard: int = field(default=0, init=False)
     """Number of versions of the weights received since it was connected; `begun` counts fragments."""
+    handed: int = field(default=0, init=False)
+    """Number of last chunks that it has sent since it was connected."""
+    round_closes: bool = field(default=False, init=False)
+    """Whether the round of its weights closes."""
     acting_version: int = field(default=-1, init=False)
     """Version of the weights of the current fragment."""
     chunks: int = field(default=0, init=False)
@@ -79,6 +84,8 @@ class Actor(Role):
     """Whether newer weights wait about which the discipline was not asked yet."""
 
     _cut_short: bool = field(default=False, init=False)
+    _is_last: bool = field(default=False, init=False)
+    """Whether the current fragment is the last one under its weights."""
 
     def table(self) -> tuple[Trigger, ...]:
         return (
@@ -89,16 +96,22 @@ class Actor(Role):
         )
 
     def _policy_ready(self) -> bool:
-        return self.discipline.may_begin(self.begun, self.heard)
+        over = self.discipline.hands_over and self.handed >= self.heard
+        return not over and self.discipline.may_begin(self.begun, self.heard)
 
     def _may_sample(self) -> bool:
-        return not self.working and self.stopping is None and bool(self.free) and self._policy_ready()
+        if self.working or self.stopping is not None or not self._policy_ready():
+            return False
+        # A slot is kept for the chunk that ends the round, or the learner would wait for it for ever.
+        return len(self.free) > (self.discipline.hands_over and not self.round_closes)
 
     def _sample(self) -> list[Effect]:
         self.working = True
         self.begun += 1
         self.acting_version = self.version
-        return [Work(Rollout(self.free.popleft()))]
+        # Nothing was under way when the round closed, and its learner waits for an answer.
+        self._is_last = brief = self.discipline.hands_over and self.round_closes
+        return [Work(Rollout(self.free.popleft(), brief))]
 
     def _hear_of_news(self) -> list[Effect]:
         """Ask the discipline how to react to weights newer than those of the current fragment."""
@@ -107,6 +120,7 @@ class Actor(Role):
             case "finish":
                 return []
             case "cut":
+                self._is_last = self.discipline.hands_over
                 return [Cut()]
             case "renew":
                 return [Renew()]
@@ -119,13 +133,14 @@ class Actor(Role):
         match event:
             case Credited(slots=slots):
                 self.free.extend(slots)
-            case WeightsArrived(version=version):
+            case WeightsArrived(version=version, closing=closing):
                 self._heard_of(version)
+                self.round_closes = closing
             case WeightsWait():
                 self._news = True
             case SessionLost():
                 # The learner may wait for the lost chunk before it makes new weights. So begin again with the current ones.
-                self.begun, self.heard = 0, min(1, self.heard)
+                self.begun, self.heard, self.handed = 0, min(1, self.heard), 0
             case WorkDone(result=RolloutDone() as done, took_ns=took_ns):
                 self._news = False
                 if not done.count:
@@ -147,7 +162,9 @@ class Actor(Role):
                     slot=done.slot,
                     took_ns=took_ns,
                     renewals=done.renewals,
+                    last=self._is_last,
                 )
+                self.handed += self._is_last
                 self.sequence += 1
                 self.chunks += 1
                 self.samples += done.count

@@ -97,6 +97,8 @@ class Learner(Role):
         """Chunks that arrived and were not checked yet."""
         self._unpublished = False
         """Whether the weights changed since they were published."""
+        self._closed = False
+        """Whether actors were told to hand over what they have under the published weights."""
         self._round = Round()
         self._under_way: Sequence[ChunkHeader] = ()
         """Chunks that the worker is reading."""
@@ -119,6 +121,7 @@ class Learner(Role):
             Trigger("save", lambda: self._between_rounds() and self._save_due, self._save),
             Trigger("snapshot", lambda: self._free() and self._snapshot_due, self._snapshot),
             Trigger("evict", lambda: not self.working and self._look_for_overtaken, self._evict),
+            Trigger("close", lambda: self._free() and self._may_close(), self._close),
             Trigger("take in", lambda: self._free() and self.replays and self._may_take_in(), self._take_in),
             Trigger("update", lambda: self._free() and not self.replays and self._may_update(), self._update),
             # The last one: a learner that gets here has nothing to train on.
@@ -148,6 +151,8 @@ class Learner(Role):
         return self.steps + self.fusion.steps_elsewhere if self.fusion.shares_budget else self.steps
 
     def _next_samples(self) -> int:
+        if self._closed:
+            return sum(chunk.count for chunk in self.pending)
         return self.balance.chunk_samples if self.replays else self.balance.round_samples - self._round.samples
 
     def _may_take_in(self) -> bool:
@@ -162,6 +167,9 @@ class Learner(Role):
 
     def _next_chunks(self) -> Sequence[ChunkHeader]:
         return self.discipline.next_round(self.pending, self._round.chunks)
+
+    def _may_close(self) -> bool:
+        return not self._closed and not self._unpublished and not self.announced and self.discipline.closes(self.pending)
 
     def _may_publish(self) -> bool:
         """Whether there are new weights that actors will use, and nothing has to be waited for first."""
@@ -237,7 +245,7 @@ class Learner(Role):
         self._under_way = update.chunks
         self._training = update.train
         if update.train:
-            self.balance.begin_round()
+            self.balance.begin_round(None if self.replays else self._round.samples)
         return [Work(update)]
 
     def _credit(self) -> list[Effect]:
@@ -303,8 +311,12 @@ class Learner(Role):
                 self.fusion.answered()
         return []
 
+    def _close(self) -> list[Effect]:
+        self._closed = True
+        return [PublishWeights(self.version, closing=True)]
+
     def _publish(self) -> list[Effect]:
-        self._unpublished = False
+        self._unpublished = self._closed = False
         self.versions.publish(self.version, self.rounds, (chunk.version for chunk in self.pending))
         return [PublishWeights(self.version)]
 
@@ -373,7 +385,7 @@ class Learner(Role):
         now.rows, now.took_ns = now.rows + done.rows, now.took_ns + took_ns
         if self._training:
             self.rounds += 1
-            self.fusion.round_ended(self.balance.round_samples)
+            self.fusion.round_ended(now.samples or self.balance.round_samples)
             self.balance.end_round(now.rows, now.took_ns)
             self._look_for_overtaken = True
         if self._training or self.replays:

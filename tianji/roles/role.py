@@ -40,9 +40,13 @@ class Credited:
 
 @dataclass(frozen=True)
 class WeightsArrived:
-    """Weights of this version arrived. They replace earlier ones that were not used."""
+    """Weights of this version arrived. They replace earlier ones that were not used.
+
+    `closing` says that the learner has enough samples of this version: what is under way is handed over.
+    """
 
     version: int
+    closing: bool = False
 
 
 @dataclass(frozen=True)
@@ -128,9 +132,10 @@ class Renew:
 
 @dataclass(frozen=True)
 class PublishWeights:
-    """Publish the worker's weights as the latest, under this version."""
+    """Publish the worker's weights as the latest, under this version; once more if the round of this version closes."""
 
     version: int
+    closing: bool = False
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from tianji.roles.role import (
     Event,
     PublishWeights,
     Release,
+    Send,
     SessionLost,
     WeightsArrived,
     Work,
@@ -30,6 +31,9 @@ class Historian:
         self.history = History()
         self._begun: Counter[str] = Counter()
         self._heard: Counter[str] = Counter()
+        self._handed: Counter[str] = Counter()
+        self._latest: dict[str, int] = {}
+        """Version of each actor's weights."""
         self._made: Counter[str] = Counter()
         """Fragments that each actor began in all."""
         self._done: Counter[str] = Counter()
@@ -49,25 +53,29 @@ class Historian:
     def __call__(self, role: str, events: Sequence[Event], effects: Sequence[Effect]) -> None:
         for event in events:
             match event:
-                case WeightsArrived():
-                    self._heard[role] += 1
+                case WeightsArrived(version=version):
+                    # A version comes twice if its round closes.
+                    self._heard[role] += version != self._latest.get(role)
+                    self._latest[role] = version
                 case Arrived(chunks=chunks):
                     self._kept.update((role, chunk.slot.arena) for chunk in chunks)
                 case SessionLost():
-                    self._begun[role], self._heard[role] = 0, min(1, self._heard[role])
+                    self._begun[role], self._heard[role], self._handed[role] = 0, min(1, self._heard[role]), 0
                 case WorkDone(result=UpdateDone(chunks=chunks)):
                     self._ended[role] += self._trains[role]
                     self._done[role] += len(chunks)
         for effect in effects:
             match effect:
-                case PublishWeights(version=version):
+                case Send(chunks=chunks):
+                    self._handed[role] += sum(chunk.last for chunk in chunks)
+                case PublishWeights(version=version, closing=False):
                     self._published.setdefault(role, []).append((version, self._ended[role]))
                 case Release(slots=slots):
                     self._kept.subtract((role, slot.arena) for slot in slots)
                 case Work(argument=Rollout()):
                     self._made[role] += 1
                     begun, heard = self._begun[role], self._heard[role]
-                    self.history.began.append(Began(role, begun, heard, self._in_flight(role)))
+                    self.history.began.append(Began(role, begun, heard, self._in_flight(role), self._handed[role]))
                     self._begun[role] += 1
                 case Work(argument=Update() as update):
                     self._took(role, update)
@@ -90,7 +98,8 @@ class Historian:
         published, now = self._published[learner], self._ended[learner]
         versions = [version for version, _ in published]
         chunks = tuple(
-            Used(c.producer, c.sequence, now - published[bisect_right(versions, c.version) - 1][1]) for c in update.chunks
+            Used(c.producer, c.sequence, now - published[bisect_right(versions, c.version) - 1][1], c.last)
+            for c in update.chunks
         )
         self.history.took.append(Took(learner, self._rounds[learner], chunks))
         self._rounds[learner] += update.train

@@ -214,11 +214,11 @@ class Host:
                 self._news_told = True
                 events.append(WeightsWait())
         elif self.weights_in is not None:
-            version = self.weights_in.latest(self.worker.weights())
-            if version is not None:
+            stamp = self.weights_in.latest(self.worker.weights())
+            if stamp is not None:
                 # A learner publishes before it gives credit. So weights are read after credit and handed to the role first:
                 # an actor that waited for credit then continues with the weights that came with it.
-                events.insert(0, WeightsArrived(version))
+                events.insert(0, WeightsArrived(stamp >> 1, bool(stamp & 1)))
         if self.models is not None:
             for model_out in self.models.outlets.values():
                 if looked_at(model_out):
@@ -301,10 +301,11 @@ class Host:
                 self.worker.cut()
             case Renew():
                 self._renew()
-            case PublishWeights(version=version):
+            case PublishWeights(version=version, closing=closing):
                 assert self.weights_out is not None
                 start = self.clock()
-                self.weights_out.publish(version, self.worker.weights())
+                # The last bit says that a round closes. So a reader that sees only the latest publication misses nothing.
+                self.weights_out.publish(2 * version + closing, self.worker.weights())
                 self.account.busy_ns["send"] += self.clock() - start
             case PushModel(number=number, stamps=stamps, ports=ports):
                 assert self.models is not None
@@ -334,8 +335,8 @@ class Host:
         """Continue the current work with the latest weights."""
         assert self.weights_in is not None
         self._news_told = False
-        if (version := self.weights_in.latest(self.worker.weights())) is not None:
-            self.worker.renewed(version)
+        if (stamp := self.weights_in.latest(self.worker.weights())) is not None:
+            self.worker.renewed(stamp >> 1)
 
     def _counters(self) -> dict[str, float]:
         """Counters of the role, of dropped messages, and of bytes to and from other nodes.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 
 import msgspec
@@ -27,6 +28,8 @@ DROPPED_IN_A_ROW = 10
 """Number of fragments in a row with values that are not finite after which the run ends."""
 TIMED = 8
 """One step out of this many is timed, and represents the others."""
+SLOW_NS = 1_000_000
+"""A step that takes longer is slow: the actor then looks for messages after every step, and not after every `TIMED`."""
 
 
 class Sampler(Worker):
@@ -78,6 +81,8 @@ class Sampler(Worker):
         self._whole_games = is_atari(config.env)
         self._env, self._first = config.env, numbers.start
         self._ends_with_faults, self._in_a_row = config.not_finite == "end", 0
+        # In lockstep, what happens when must not depend on a clock.
+        self._slow_ns = sys.maxsize if config.world == "lockstep" else SLOW_NS
         self._cut = False
         self._filled = 0
         """Steps of the current fragment so far."""
@@ -100,8 +105,10 @@ class Sampler(Worker):
         """Fill the slot with T steps of every environment, or fewer if it is cut, in slices of `TIMED` steps."""
         self._cut, self._filled, self._renewals, told = False, 0, [], len(self.finished)
         views = self._body(argument.slot)
-        t_max, b, stacks = self._horizon, len(self._noise), self._stacks
-        observation, actions, reward = views["observation"], views["action"], views["reward"]
+        b, stacks = len(self._noise), self._stacks
+        t_max = 1 if argument.brief else self._horizon
+        observation, actions, reward = views["observation"], views["action"][:t_max], views["reward"][:t_max]
+        following = observation[stacks.stack : stacks.stack + t_max]
         noise = np.stack([rng.random((t_max, 2)) for rng in self._noise], axis=1)
         history = stacks.stack - 1
         if history:
@@ -112,18 +119,18 @@ class Sampler(Worker):
         for name in ("terminated", "truncated"):
             views[name].fill(False)
         ragged = env_ns = infer_ns = timed = begun = decided = waited = 0
-        waited_before = self._envs.waited_ns
+        waited_before, slow = self._envs.waited_ns, False
         score, encode, explore, step = self.network.scores, self._describe.encode, self._explore, self._envs.step
         blocks, clock, steps, seen = self._blocks, self._clock, self.steps, stacks.seen
-        for t, (latest, taken, got, drawn) in enumerate(zip(observation[history + 1 :], actions, reward, noise, strict=True)):
+        for t, (latest, taken, got, drawn) in enumerate(zip(following, actions, reward, noise, strict=True)):
             # If a step takes microseconds, reading the clock would be a large part of it.
             timing = not t % TIMED
+            if t and (timing or slow):
+                self.steps, self._filled = steps, t
+                yield
+                if self._cut:
+                    break
             if timing:
-                if t:
-                    self.steps, self._filled = steps, t
-                    yield
-                    if self._cut:
-                        break
                 begun = clock()
             action = explore(score(blocks, encode(seen)), drawn, steps, views, t)
             if timing:
@@ -131,7 +138,9 @@ class Sampler(Worker):
                 infer_ns += decided - begun
             ended = step(action, latest, got)
             if timing:
-                env_ns += clock() - decided - (self._envs.waited_ns - waited)
+                stepped = clock()
+                env_ns += stepped - decided - (self._envs.waited_ns - waited)
+                slow = stepped - begun > self._slow_ns
                 timed += 1
             taken[:] = action
             steps += b

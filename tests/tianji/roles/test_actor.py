@@ -12,6 +12,7 @@ from tianji.roles.role import (
     End,
     Renew,
     Send,
+    SessionLost,
     StopAsked,
     WeightsArrived,
     WeightsWait,
@@ -19,7 +20,7 @@ from tianji.roles.role import (
     WorkDone,
 )
 
-A, B = SlotRef(3, 0), SlotRef(3, 1)
+A, B, C, D = (SlotRef(3, number) for number in range(4))
 
 
 def done(slot):
@@ -116,3 +117,62 @@ def test_a_fragment_that_went_on_with_newer_weights_says_from_where_on():
     assert (header.version, header.renewals) == (3, ((4, 5), (6, 9)))
     # It has heard of them: what it made with them is not waited for again.
     assert (role.version, role.heard) == (9, 3)
+
+
+def quota_free():
+    role = actor("quota-free")
+    role.handle(Credited("chunks", [A, B, C, D]))
+    return role
+
+
+def sent(effects):
+    return [(chunk.version, chunk.last) for effect in effects if isinstance(effect, Send) for chunk in effect.chunks]
+
+
+def test_what_is_under_way_when_the_round_closes_is_the_last_chunk():
+    role = quota_free()
+    assert role.handle(WeightsArrived(4)) == [Work(Rollout(A))]
+    effects = role.handle(done(A))
+    assert (sent(effects), effects[1:]) == ([(4, False)], [Work(Rollout(B))])
+    assert role.handle(WeightsWait()) == [Cut()]
+    effects = role.handle(done(B))
+    assert (sent(effects), effects[1:]) == ([(4, True)], [])
+    assert role.handle(WeightsArrived(4, closing=True)) == [], "it has answered already"
+    assert role.waiting_for() == "weights"
+    assert role.handle(WeightsArrived(5)) == [Work(Rollout(C))]
+
+
+def test_an_actor_between_two_fragments_answers_with_a_step():
+    role = quota_free()
+    role.handle(WeightsArrived(4))
+    role.handle(done(A))
+    # The fragment ended by itself, and the news came with its end.
+    effects = role.handle(done(B), WeightsArrived(4, closing=True))
+    assert [effect for effect in effects if isinstance(effect, Work)] in ([Work(Rollout(C))], [Work(Rollout(C, brief=True))])
+    role.handle(WeightsWait())
+    effects = role.handle(done(C))
+    assert (sent(effects), effects[1:]) == ([(4, True)], [])
+
+
+def test_an_actor_that_missed_the_opening_answers_with_a_step_too():
+    role = quota_free()
+    assert role.handle(WeightsArrived(7, closing=True)) == [Work(Rollout(A, brief=True))]
+    effects = role.handle(done(A))
+    assert (sent(effects), effects[1:]) == ([(7, True)], [])
+
+
+def test_a_slot_is_kept_for_the_answer():
+    role = actor("quota-free")
+    role.handle(Credited("chunks", [A, B]))
+    role.handle(WeightsArrived(0))
+    assert [type(effect) for effect in role.handle(done(A))] == [Send]
+    assert role.waiting_for() == "credit"
+    assert role.handle(WeightsArrived(0, closing=True)) == [Work(Rollout(B, brief=True))]
+
+
+def test_whoever_loses_the_session_answers_again():
+    role = quota_free()
+    role.handle(WeightsArrived(4, closing=True))
+    role.handle(done(A))
+    assert role.handle(SessionLost("chunks")) == [Work(Rollout(B, brief=True))]
+    assert sent(role.handle(done(B))) == [(4, True)]

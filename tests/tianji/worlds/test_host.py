@@ -90,7 +90,7 @@ def test_weights_that_came_and_were_not_read_when_the_role_ends_are_counted(tmp_
                     inlet.receive()
 
             until(lambda: (host.pump(), host.role.chunks == 1)[1])
-            publisher.publish(1, np.ones(3, np.float32))
+            publisher.publish(2, np.ones(3, np.float32))
             until(lambda: host.weights_in.pending())
             host.stop("enough")
         assert host.ended
@@ -168,7 +168,7 @@ def test_a_host_hears_while_it_works_and_weights_wait_until_they_are_wanted(what
         host.begin()
         assert host.pump()
         assert host.working
-        publisher.publish(1, np.full(3, 6, np.float32))
+        publisher.publish(2, np.full(3, 6, np.float32))
         assert host.pump()
         assert host.worker.flat.tolist() == [6 if what == "renew" else 5] * 3
         assert host.worker.renewals == ([(1, 1)] if what == "renew" else [])
@@ -205,7 +205,7 @@ def test_what_a_role_asks_for_while_it_works_is_not_kept_back(tmp_path):
         flushed.clear()
         host.pump()
         assert flushed == []
-        publisher.publish(1, np.zeros(3, np.float32))
+        publisher.publish(2, np.zeros(3, np.float32))
         host.pump()
         assert flushed == [True]
         host.close()

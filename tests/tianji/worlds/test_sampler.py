@@ -160,3 +160,42 @@ def test_rows_that_follow_newer_weights_are_named():
     action = layout.views(memory)["action"]
     assert action[16:].all()
     assert not action[:16].all()
+
+
+def sampler_of(config, clock=time.monotonic_ns):
+    description = describe(config.env)
+    layout = chunk_layout(config, description)
+    slots = {}
+    body = chunk_views(layout, lambda slot: slots.setdefault(slot, bytearray(layout.capacity_bytes)))
+    return Sampler(config, description, layout, body, 0, clock), body
+
+
+def test_a_brief_fragment_is_one_step_and_the_next_one_goes_on_from_it():
+    config = TrainConfig(env="CartPole-v1", actors=1, envs_per_actor=2, ppo=PPOConfig(rollout_steps=16))
+    whole, whole_body = sampler_of(config)
+    parts, body = sampler_of(config)
+    (long,) = (whole.run(Rollout(SlotRef(0, 0))),)
+    brief, rest = parts.run(Rollout(SlotRef(0, 0), brief=True)), parts.run(Rollout(SlotRef(0, 1)))
+    assert (long.count, brief.count, rest.count) == (32, 2, 32)
+    assert parts.steps == 34
+    expected, first, then = whole_body(long.slot), shortened(body(brief.slot), 1), body(rest.slot)
+    np.testing.assert_array_equal(first["observation"], expected["observation"][:2])
+    np.testing.assert_array_equal(first["action"], expected["action"][:1])
+    np.testing.assert_array_equal(then["observation"][0], first["observation"][1])
+
+
+@pytest.mark.parametrize(
+    ("step_ns", "world", "slices"), [(2_000_000, "real", 15), (1_000, "real", 1), (2_000_000, "lockstep", 1)]
+)
+def test_an_actor_of_slow_steps_looks_for_messages_after_each(step_ns, world, slices):
+    now = iter(range(0, 10**12, step_ns))
+    config = TrainConfig(env="CartPole-v1", actors=1, envs_per_actor=2, ppo=PPOConfig(rollout_steps=16), world=world)
+    sampler, _ = sampler_of(config, lambda: next(now))
+    assert sum(1 for _ in sampler.work(Rollout(SlotRef(0, 0)))) == slices
+    sampler.cut()
+    work = sampler.work(Rollout(SlotRef(0, 0)))
+    next(work)
+    sampler.cut()
+    with pytest.raises(StopIteration) as end:
+        next(work)
+    assert end.value.value.count == (2 if slices == 15 else 16)
