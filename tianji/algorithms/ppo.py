@@ -37,8 +37,8 @@ class PPO(FromRollouts):
     seed, group
         seed the order of minibatches.
     round_rows
-        rows of a usual round. A round of another size is divided into as many minibatches as a usual one. None: all
-        minibatches have the size that the settings say.
+        rows of a usual round. A round of another size is divided into minibatches of equal size, as near to the setting as
+        possible. None: all minibatches have the size that the settings say, but for a smaller last one.
     """
 
     updater: Updater
@@ -107,8 +107,10 @@ class PPO(FromRollouts):
 
     def _minibatch_size(self, rows: int) -> int:
         size, usual = self.config.minibatch_size, self._round_rows
-        # A few rows beyond a usual round would be a minibatch of their own, which counts as much as a whole one.
-        return size if usual is None or rows == usual else -(-rows // -(-usual // size))
+        if usual is None or rows == usual:
+            return size
+        # A few rows beyond whole minibatches would be a minibatch of their own, which counts as much as a whole one.
+        return -(-rows // max(1, round(rows / size)))
 
 
 @by_length

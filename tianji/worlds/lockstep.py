@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 
+import msgspec
 import numpy as np
 from threadpoolctl import threadpool_limits
 
@@ -51,6 +52,8 @@ def run(
     past
         earlier environment steps of each group's actors.
     """
+    # Workers ask for the world: in this one nothing may depend on a clock.
+    config = msgspec.structs.replace(config, world="lockstep")
     topology = build(config, "memory://lockstep")
     reasons: list[str] = []
 
