@@ -10,6 +10,7 @@ import pandas as pd
 from reports import escaping, words
 from reports.convergence.view import Trained
 from reports.dataset import Dataset
+from reports.disciplines.view import Ruled
 from reports.scaling.view import Scaled
 from reports.staleness.view import Balanced
 from reports.tables import markdown
@@ -17,7 +18,7 @@ from reports.transmission.view import Traffic
 from reports.view import View
 from suites.records.limits import BundleError
 
-SUITES: tuple[type[View], ...] = (Trained, Balanced, Traffic, Scaled)
+SUITES: tuple[type[View], ...] = (Trained, Balanced, Ruled, Traffic, Scaled)
 
 
 def views(data: Dataset) -> Iterator[View]:

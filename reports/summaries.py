@@ -16,6 +16,7 @@ from programs.registry import Registry
 from reports import pairs
 from reports.table import Row
 from suites.convergence import analysis as convergence
+from suites.disciplines import analysis as disciplines
 from suites.records.bundle import Bundle, Certificate
 from suites.records.limits import blamed
 from suites.scaling import analysis as scaling
@@ -66,6 +67,11 @@ def of_staleness(bundles: Sequence[Bundle]) -> Summary:
     return Summary([row | {"suite": "staleness"} for row in rows] + staleness.summarise(list(bundles)), series)
 
 
+def of_disciplines(bundles: Sequence[Bundle]) -> Summary:
+    """Throughput under each discipline, its bound by round times, and lag and age."""
+    return Summary(disciplines.summarise(bundles), {"disciplines": staleness.distributions(list(bundles))})
+
+
 def of_transmission(bundles: Sequence[Bundle]) -> Summary:
     """Goodput, delays and cost of pipes."""
     transfers = transmission.transfers(bundles)
@@ -100,6 +106,7 @@ def of_scaling(bundles: Sequence[Bundle]) -> Summary:
 SUMMARIES: dict[str, Callable[[Sequence[Bundle]], Summary]] = {
     "convergence": of_convergence,
     "staleness": of_staleness,
+    "disciplines": of_disciplines,
     "transmission": of_transmission,
     scaling.SUITE: of_scaling,
 }

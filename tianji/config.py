@@ -136,6 +136,9 @@ class SimulatorConfig(Settings):
     spread_over: Annotated[int, Meta(ge=2)] = 8
     """Number of environments over which the mean delays go from fastest to slowest in even steps. The pattern then repeats,
     so that nodes with this many environments each are alike."""
+    straggler: Annotated[float, Meta(ge=1, le=1000)] = 1.0
+    """Ratio of the mean delays of the last of each `spread_over` environments to those of the others, which are alike. 1: it is
+    like them."""
     picture: Annotated[int, Meta(ge=4, le=1024)] | None = None
     """Side in pixels of the RGB picture that replaces each observation. None: observations stay as they are."""
     grain: Annotated[int, Meta(ge=0, le=64)] = 0
@@ -148,6 +151,8 @@ class SimulatorConfig(Settings):
                 raise ValueError(f"simulator.distribution {wanted!r} needs simulator.{name}, for instance 1.5")
             if self.distribution != wanted and getattr(self, name) is not None:
                 raise ValueError(f"simulator.{name} is for distribution {wanted!r}, not {self.distribution!r}")
+        if self.spread > 1 and self.straggler > 1:
+            raise ValueError("simulator.spread and simulator.straggler exclude each other: leave one of them at 1")
         if self.grain and self.picture is None:
             raise ValueError("simulator.grain is for pictures: give simulator.picture their side")
 

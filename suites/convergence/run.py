@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from baselines import system as systems
@@ -23,7 +23,8 @@ MEASURED_SHARE = 0.8
 class Convergence(Suite):
     """Time to a return."""
 
-    name, about, profiles = sweep.NAME, sweep.ABOUT, sweep.PROFILES
+    name, about = sweep.NAME, sweep.ABOUT
+    profiles: Mapping[str, sweep.Profile] = sweep.PROFILES
     testbeds = ("local",)
 
     def workloads(self) -> dict[str, str]:

@@ -123,6 +123,7 @@ SUITES: Registry[type[Suite]] = Registry(
     "tianji_bench.suites",
     {
         "convergence": "suites.convergence.run:Convergence",
+        "disciplines": "suites.disciplines.run:Disciplines",
         "scaling": "suites.scaling.run:Scaling",
         "staleness": "suites.staleness.run:Staleness",
         "transmission": "suites.transmission.run:Transmission",

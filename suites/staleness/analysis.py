@@ -43,12 +43,12 @@ def distributions(bundles: list[Bundle]) -> pd.DataFrame:
         m = b.manifest
         for kind in KINDS:
             for unit in UNITS:
-                for value, chunks in sorted(_histogram(b, f"learner_{kind}_{unit}").items()):
+                for value, chunks in sorted(histogram(b, f"learner_{kind}_{unit}").items()):
                     rows.append((m.workload, label_of(b), m.session, m.block, kind, unit, value, chunks))
     return pd.DataFrame(rows, columns=["workload", "system", "session", "block", "kind", "unit", "value", "chunks"])
 
 
-def _histogram(b: Bundle, name: str) -> collections.Counter[int]:
+def histogram(b: Bundle, name: str) -> collections.Counter[int]:
     """All learners' counts together."""
     total: collections.Counter[int] = collections.Counter()
     for event in b.events:
@@ -91,12 +91,12 @@ def _quantities() -> dict[str, tuple[str, Callable[[Bundle], float | None]]]:
         for cause in causes:
             found[f"{role}_waits_for_{cause}_share"] = "share", partial(waiting_share, role=role, cause=cause)
     for metric, (counter, unit) in COUNTERS.items():
-        found[metric] = unit, partial(_counter, name=counter)
+        found[metric] = unit, partial(counted, name=counter)
     return found
 
 
 def _quantile(b: Bundle, name: str, share: float) -> float | None:
-    return quantile(_histogram(b, name), share)
+    return quantile(histogram(b, name), share)
 
 
 def waiting_share(b: Bundle, role: str, cause: str) -> float | None:
@@ -108,6 +108,7 @@ def waiting_share(b: Bundle, role: str, cause: str) -> float | None:
     return sum(p.wait_s.get(cause, 0.0) for p in own) / total if total else None
 
 
-def _counter(b: Bundle, name: str) -> float | None:
+def counted(b: Bundle, name: str) -> float | None:
+    """The first total of this name; None if there is none."""
     values = [event.value for event in b.events if isinstance(event, Counter) and event.name == name]
     return values[0] if values else None

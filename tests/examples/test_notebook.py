@@ -14,10 +14,11 @@ NOTEBOOK = ROOT / "examples" / "first_steps.ipynb"
 
 @pytest.fixture
 def pictures():
-    """matplotlib without a screen; its figures are closed afterwards."""
+    """matplotlib without a screen or figures of other tests; its figures are closed afterwards."""
     with matplotlib.rc_context({"backend": "agg"}):
         from matplotlib import pyplot
 
+        pyplot.close("all")
         yield pyplot
         pyplot.close("all")
 

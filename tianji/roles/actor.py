@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tianji.disciplines.discipline import Discipline
@@ -22,6 +23,7 @@ from tianji.roles.role import (
     WeightsWait,
     Work,
     WorkDone,
+    milliseconds,
 )
 
 
@@ -80,6 +82,8 @@ class Actor(Role):
     samples: int = field(default=0, init=False)
     dropped: int = field(default=0, init=False)
     """Number of fragments that were dropped."""
+    fragment_ms: Counter[int] = field(default_factory=Counter, init=False)
+    """Number of fragments that took so many milliseconds. Those that were cut short are not counted."""
     _news: bool = field(default=False, init=False)
     """Whether newer weights wait about which the discipline was not asked yet."""
 
@@ -164,6 +168,8 @@ class Actor(Role):
                     renewals=done.renewals,
                     last=self._is_last,
                 )
+                if not (self._is_last or self._cut_short):
+                    self.fragment_ms[milliseconds(took_ns)] += 1
                 self.handed += self._is_last
                 self.sequence += 1
                 self.chunks += 1
@@ -186,3 +192,6 @@ class Actor(Role):
             "chunks_produced": float(self.chunks),
             "fragments_dropped": float(self.dropped),
         }
+
+    def histograms(self) -> Mapping[str, Mapping[int, int]]:
+        return {"fragment_ms": self.fragment_ms}

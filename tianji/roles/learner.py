@@ -6,6 +6,7 @@ replay from which training draws. Runs also differ in the bound on staleness, an
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -32,6 +33,7 @@ from tianji.roles.role import (
     Trigger,
     Work,
     WorkDone,
+    milliseconds,
 )
 from tianji.roles.training import Adopt, Adopted, Round, Update, UpdateDone
 
@@ -83,6 +85,8 @@ class Learner(Role):
     announced: bool = field(default=False, init=False)
     snapshot_version: int = field(default=-1, init=False)
     pending: list[ChunkHeader] = field(default_factory=list, init=False)
+    round_ms: Counter[int] = field(default_factory=Counter, init=False)
+    """Number of rounds of updates that took so many milliseconds."""
     overwritten: int = field(default=0, init=False)
     """Chunks that were given up, unused."""
 
@@ -387,6 +391,7 @@ class Learner(Role):
             self.rounds += 1
             self.fusion.round_ended(now.samples or self.balance.round_samples)
             self.balance.end_round(now.rows, now.took_ns)
+            self.round_ms[milliseconds(now.took_ns)] += 1
             self._look_for_overtaken = True
         if self._training or self.replays:
             self._round = Round()
@@ -428,7 +433,7 @@ class Learner(Role):
         return "barrier" if self.fusion.awaits_mean else "samples"
 
     def histograms(self) -> Mapping[str, Mapping[int, int]]:
-        return self.staleness.histograms()
+        return {**self.staleness.histograms(), "round_ms": self.round_ms}
 
     def counters(self) -> dict[str, float]:
         return {

@@ -174,6 +174,11 @@ class End:
     """Send the final report and end."""
 
 
+def milliseconds(ns: int) -> int:
+    """Nanoseconds in whole milliseconds, for distributions of durations."""
+    return (ns + 500_000) // 1_000_000
+
+
 Effect = Send | Release | Work | Cut | Renew | PublishWeights | PushModel | TakeSnapshot | SaveState | Announce | End
 
 Lack = Literal["samples", "weights", "credit", "barrier", "stop"]

@@ -103,6 +103,13 @@ def test_environments_are_as_unequal_as_stated_and_their_mean_is_kept():
     assert {scale(SimulatorConfig(), number) for number in range(10)} == {1.0}
 
 
+def test_one_straggler_is_as_slow_as_stated_and_the_mean_is_kept():
+    config = SimulatorConfig(straggler=8.0, spread_over=4)
+    scales = [scale(config, number) for number in range(8)]
+    assert scales[:4] == pytest.approx([4 / 11, 4 / 11, 4 / 11, 32 / 11])
+    assert scales[4:] == scales[:4], "each node's are as another's"
+
+
 def test_draws_follow_from_the_seed_and_the_number_alone(fake):
     config = msgspec.structs.replace(LOGNORMAL, spread=2.0)
     alone = drawn(config, 5, seed=7, steps=600)
@@ -366,6 +373,8 @@ class Wide(gym.Env):
         ({"alpha": 2.0}, "alpha is for distribution 'pareto', not 'constant'"),
         ({"spread": 0.5}, ">= 1"),
         ({"spread_over": 1}, ">= 2"),
+        ({"straggler": 0.5}, ">= 1"),
+        ({"spread": 2.0, "straggler": 2.0}, "exclude each other"),
         ({"picture": 0}, ">= 4"),
         ({"grain": 8}, "simulator.grain is for pictures"),
     ],

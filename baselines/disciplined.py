@@ -1,0 +1,72 @@
+"""TianJi under each discipline of the field, as systems under test that differ in nothing else.
+
+All of them have the same actors, updaters, channels and numbers of slots. Each is named after its discipline, because what it
+measures is who waits for whom.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from baselines.system import Task
+from baselines.tianji import SameCode, actors_for
+from baselines.workload import Workload
+from programs.cli import ConfigError
+from tianji.config import TrainConfig
+
+SLOTS = 12
+"""Most chunks of an actor in flight, enough for every discipline: one with eta = 8 needs ten, and `free` a round and two."""
+
+
+class Disciplined(SameCode):
+    """Base: a discipline with its options."""
+
+    discipline: ClassVar[dict[str, Any]]
+    """Its name, and the values of its options."""
+
+    def unable(self, workload: Workload) -> str | None:
+        try:
+            self.config(Task(self.name, workload, 0, (0,))).rule.check()
+        except ConfigError as error:
+            return str(error)
+        return None
+
+    def deviations(self, task: Task) -> list[str]:
+        rule = self.config(task).rule
+        if task.workload.algo != "ppo" or rule.on_policy:
+            return []
+        age = "any number of" if rule.bound is None else f"up to {rule.bound}"
+        return [f"Samples may be of a policy {age} rounds of updates older than the one they train, and are corrected for."]
+
+    def config(self, task: Task) -> TrainConfig:
+        return self._config(task, actors=actors_for(task), chunk_slots=SLOTS, discipline=self.discipline)
+
+
+def _under(discipline: str, **options: Any) -> type[Disciplined]:
+    """The system of a discipline. Its id has the option's value, if there is one."""
+    values = [str(value) for value in options.values()]
+    told = [f"{name} = {value}" for name, value in options.items()]
+    made: type[Disciplined] = type(
+        "Under" + discipline.title().replace("-", "") + "".join(values),
+        (Disciplined,),
+        {
+            "__doc__": f"TianJi under the discipline {discipline!r}.",
+            "__module__": __name__,
+            "name": "-".join(["tianji", discipline, *values]),
+            "title": ", ".join([f"TianJi, {discipline}", *told]),
+            "discipline": {"name": discipline, **options},
+        },
+    )
+    return made
+
+
+ExactlyOneRound = _under("exactly-one-round")
+QuotaFree = _under("quota-free")
+Free = _under("free")
+Admitted0 = _under("admitted", eta=0)
+Admitted1 = _under("admitted", eta=1)
+Admitted2 = _under("admitted", eta=2)
+Admitted4 = _under("admitted", eta=4)
+Admitted8 = _under("admitted", eta=8)
+InOrder1 = _under("admitted-in-order", eta=1)
+Interruptible1 = _under("admitted-interruptible", eta=1)

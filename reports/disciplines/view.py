@@ -1,0 +1,57 @@
+"""One workload of the disciplines suite, looked up."""
+
+from __future__ import annotations
+
+from reports.table import Row
+from reports.view import View
+
+REFERENCE = "tianji"
+"""Strict on policy: throughput is shown over its."""
+FAMILY = "tianji-admitted-"
+"""The systems that differ in one number, eta, by the beginning of their ids."""
+
+
+class Ruled(View):
+    """Runs of one workload under each discipline."""
+
+    suite = "disciplines"
+    prefix = "disciplines-"
+    parts = ("throughput", "waiting")
+    order = (
+        "tianji",
+        "tianji-quota-free",
+        "tianji-exactly-one-round",
+        "tianji-admitted-in-order-1",
+        *(f"{FAMILY}{eta}" for eta in (0, 1, 2, 4, 8)),
+        "tianji-admitted-interruptible-1",
+        "tianji-relaxed",
+        "tianji-one-sided",
+        "tianji-free",
+        "tianji-unbalanced",
+    )
+    enough = 0.9
+    """Share of its bound that every discipline should reach."""
+
+    def discipline(self, label: str) -> str:
+        """What a system is called among others that differ in nothing else."""
+        return self.title(label).removeprefix("TianJi, ") if label != REFERENCE else "strict"
+
+    def gain(self, label: str) -> Row | None:
+        """Throughput over the strict system's."""
+        return self.row(label, "throughput_ratio", baseline=REFERENCE)
+
+    @property
+    def below(self) -> list[str]:
+        """Disciplines that are shown to stay below `enough` of their bound, and those without an interval that do."""
+        rows = [(label, self.find(label, "share_of_bound")) for label in self.shown]
+        return [
+            self.discipline(label)
+            for label, row in rows
+            if row and (row["value"] if row["ci_high"] is None else row["ci_high"]) < self.enough
+        ]
+
+    @property
+    def least(self) -> Row | None:
+        """The lowest share of a bound."""
+        rows = [row for label in self.shown if (row := self.find(label, "share_of_bound"))]
+        return min(rows, key=lambda row: float(row["value"]), default=None)

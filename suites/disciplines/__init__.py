@@ -1,0 +1,1 @@
+"""The disciplines suite: who waits for whom, and what each rule costs and gains."""

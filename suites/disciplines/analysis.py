@@ -1,0 +1,268 @@
+"""Analysis of disciplines bundles: throughput, the bound by round times, and lag. It is pure.
+
+The bound says how many samples a second a discipline allows if nothing but its rule makes anybody wait. It follows from
+durations that were measured in the same run. With B samples in a round, L the learner's time for a round, and t_i the time of a
+fragment of actor i, a round takes to first order
+
+==================  ======================  =====================================================
+round               time                    disciplines
+==================  ======================  =====================================================
+barrier             E[max t_i] + L          strict, and admitted with eta = 0
+any samples         B / sum r_i + L         quota-free: r_i samples a second of actor i
+exactly one round   max(E[max t_i], L)      exactly one round (HTS-RL)
+in order            max(max E[t_i], L)      admitted in order with eta >= 1: the slowest actor sets the pace
+free                max(B / sum r_i, L)     relaxed, one-sided, free, off
+window              `admitted_round_s`      admitted in any order with eta >= 1
+==================  ======================  =====================================================
+
+E[max] is that of independent actors: the sum over m >= 0 of 1 - prod_i P(t_i <= m).
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from suites.records.bundle import Bundle
+from suites.records.events import Counter, FirstStep, Histogram, Process, Progress
+from suites.staleness import analysis as staleness
+from suites.statistics import summary
+from suites.statistics.intervals import bootstrap_iqm, paired_ratio
+from suites.statistics.summary import Row, label_of
+
+REFERENCE = "tianji"
+"""Ratios of throughput are to this system, which is strict on policy."""
+WARM_UP_SHARE = 0.25
+"""Share of a run that is left out of its throughput: start-up rounds are fresher, or slower."""
+WORKS = ("env", "infer")
+"""Kinds of work of an actor that makes a fragment. Waiting for a simulator counts to it."""
+
+row = partial(summary.row, "disciplines")
+
+
+@dataclass(frozen=True)
+class Times:
+    """Durations of one run, in seconds."""
+
+    fragments_s: tuple[float, ...]
+    """t_i: mean time of a whole fragment of each actor."""
+    fragment_samples: float
+    """Samples in a whole fragment."""
+    fragment_max_s: float | None
+    """E[max t_i]; None if some actor had no whole fragment."""
+    round_s: float
+    """L: the learner's mean time for a round."""
+    round_samples: float
+    """B: mean number of samples in a round."""
+
+    @property
+    def fragment_mean_s(self) -> float:
+        """Mean fragment over all actors."""
+        return sum(self.fragments_s) / len(self.fragments_s)
+
+    @property
+    def produced_per_s(self) -> float:
+        """Samples that all actors would make in a second if they never waited: the sum of r_i."""
+        return sum(self.fragment_samples / one for one in self.fragments_s)
+
+    @property
+    def rho(self) -> float:
+        """Mean fragment over the learner's round."""
+        return self.fragment_mean_s / self.round_s
+
+    @property
+    def spread(self) -> float | None:
+        """M: the expected largest fragment over the mean one."""
+        return None if self.fragment_max_s is None else self.fragment_max_s / self.fragment_mean_s
+
+
+def expected_max(distributions: Sequence[dict[int, int]]) -> float:
+    """Expectation of the largest of independent whole numbers, one from each distribution of counts."""
+    shares = []
+    top = max(max(counts) for counts in distributions)
+    for counts in distributions:
+        below = np.zeros(top + 1)
+        for value, count in counts.items():
+            below[value] = count
+        shares.append(np.cumsum(below) / below.sum())
+    return float(np.sum(1 - np.prod(shares, axis=0)))
+
+
+def _mean(counts: dict[int, int]) -> float:
+    return sum(value * count for value, count in counts.items()) / sum(counts.values())
+
+
+def times(b: Bundle) -> Times | None:
+    """Durations of a run; None if it lacks them."""
+    found = [event for event in b.events if isinstance(event, Histogram) and event.counts]
+    whole = [event.counts for event in found if event.name == "actor_fragment_ms"]
+    rounds = [event.counts for event in found if event.name == "learner_round_ms"]
+    consumed = staleness.counted(b, "learner_samples_consumed_unique")
+    seconds = _seconds_a_sample(b)
+    if not rounds or not consumed or not seconds:
+        return None
+    workload = b.manifest.configuration["workload"]
+    samples = workload["environments"] * workload["ppo"]["rollout_steps"] / len(seconds)
+    return Times(
+        fragments_s=tuple(samples * one for one in seconds),
+        fragment_samples=samples,
+        # Where fragments are cut, an actor may have no whole one.
+        fragment_max_s=expected_max(whole) / 1e3 if len(whole) == len(seconds) else None,
+        round_s=_mean(rounds[0]) / 1e3,
+        round_samples=consumed / sum(rounds[0].values()),
+    )
+
+
+def _seconds_a_sample(b: Bundle) -> list[float]:
+    """Seconds of work for a sample, of each actor that made any."""
+    processes = {event.role: event for event in b.events if isinstance(event, Process)}
+    found = []
+    for event in b.events:
+        if isinstance(event, Counter) and event.name == "actor_samples_produced" and event.value:
+            account = processes[event.role]
+            busy = sum(account.busy_s.get(kind, 0.0) for kind in WORKS) + account.wait_s.get("simulator", 0.0)
+            found += [busy / event.value] if busy else []
+    return found
+
+
+def bound_per_s(discipline: dict[str, Any], t: Times) -> float | None:
+    """Most samples a second that a discipline allows, by the table above; None for one that is not in it."""
+    name, eta, samples = discipline["name"], discipline.get("eta", 1), t.round_samples
+    anybody = samples / t.produced_per_s
+    if name == "quota-free":
+        return samples / (anybody + t.round_s)
+    if name in ("strict", "exactly-one-round") or (name.startswith("admitted") and eta == 0):
+        if t.fragment_max_s is None:
+            return None
+        return samples / (max(t.fragment_max_s, t.round_s) if name == "exactly-one-round" else t.fragment_max_s + t.round_s)
+    if name == "admitted-in-order":
+        return samples / max(*t.fragments_s, t.round_s)
+    if name in ("admitted", "admitted-interruptible"):
+        chunks = round(samples / t.fragment_samples)
+        return samples / admitted_round_s(t.fragments_s, t.round_s, chunks, (eta + 1) * chunks)
+    if name in ("relaxed", "one-sided", "free", "off"):
+        return samples / max(anybody, t.round_s)
+    return None
+
+
+def admitted_round_s(fragments_s: Sequence[float], round_s: float, chunks: int, window: int, rounds: int = 200) -> float:
+    """Mean time of a round if at most `window` fragments are in flight, by playing the rule with constant times.
+
+    A fragment is in flight from its start to the end of the round that trains on it. A round takes the first `chunks` fragments
+    that are complete. So a slow fragment takes a place in the window for many rounds, which no formula of means shows.
+    """
+    free, complete, in_flight, ended = list(range(len(fragments_s))), 0, 0, 0
+    # The number of an actor whose fragment ends, or -1 for the learner's round.
+    events: list[tuple[float, int]] = []
+    training, now, first = False, 0.0, 0.0
+    while ended < rounds:
+        while free and in_flight < window:
+            actor = free.pop(0)
+            in_flight += 1
+            heapq.heappush(events, (now + fragments_s[actor], actor))
+        if not training and complete >= chunks:
+            training, complete = True, complete - chunks
+            heapq.heappush(events, (now + round_s, -1))
+        now, actor = heapq.heappop(events)
+        if actor >= 0:
+            complete += 1
+            free.append(actor)
+            continue
+        training, ended, in_flight = False, ended + 1, in_flight - chunks
+        if ended == rounds // 2:
+            first = now
+    return (now - first) / (rounds - rounds // 2)
+
+
+def rate(b: Bundle, name: str, role: str) -> float | None:
+    """Samples a second in the steady part of a run, by the progress that processes reported; None without any."""
+    began = next((event.ns for event in b.events if isinstance(event, FirstStep)), None)
+    reports: dict[str, list[tuple[int, float]]] = {}
+    for event in b.events:
+        if isinstance(event, Progress) and event.role.startswith(role) and name in event.counts:
+            reports.setdefault(event.role, []).append((event.ns, event.counts[name]))
+    if began is None or not reports:
+        return None
+    end = max(points[-1][0] for points in reports.values())
+    total = 0.0
+    for points in reports.values():
+        steady = [point for point in points if point[0] - began >= WARM_UP_SHARE * (end - began)]
+        if len(steady) < 2:
+            return None
+        total += (steady[-1][1] - steady[0][1]) / ((steady[-1][0] - steady[0][0]) / 1e9)
+    return total
+
+
+def _consumed(b: Bundle) -> float | None:
+    return rate(b, "samples_consumed_unique", "learner")
+
+
+def _bound(b: Bundle) -> float | None:
+    t = times(b)
+    return None if t is None else bound_per_s(_discipline(b), t)
+
+
+def _discipline(b: Bundle) -> dict[str, Any]:
+    """The discipline of a run. A configuration that leaves it open is strict, as on-policy training is by default."""
+    chosen = b.manifest.configuration["system"].get("discipline")
+    return chosen if isinstance(chosen, dict) else {"name": chosen or "strict"}
+
+
+def _share(b: Bundle) -> float | None:
+    consumed, bound = _consumed(b), _bound(b)
+    return None if consumed is None or bound is None else consumed / bound
+
+
+def _of_times(b: Bundle, read: Callable[[Times], float | None]) -> float | None:
+    t = times(b)
+    return None if t is None else read(t)
+
+
+QUANTITIES: dict[str, tuple[str, Callable[[Bundle], float | None]]] = {
+    "consumption_steps_per_s": ("steps/s", _consumed),
+    "production_steps_per_s": ("steps/s", lambda b: rate(b, "samples_produced", "actor")),
+    "bound_steps_per_s": ("steps/s", _bound),
+    "share_of_bound": ("ratio", _share),
+    "rho": ("ratio", lambda b: _of_times(b, lambda t: t.rho)),
+    "fragment_max_over_mean": ("ratio", lambda b: _of_times(b, lambda t: t.spread)),
+    "round_s": ("s", lambda b: _of_times(b, lambda t: t.round_s)),
+    "chunks_overwritten": ("chunks", lambda b: staleness.counted(b, "learner_chunks_overwritten")),
+    "insertion_lag_mean_rounds": ("rounds", lambda b: _mean_of(b, "learner_insertion_lag_rounds")),
+    "age_mean_rounds": ("rounds", lambda b: _mean_of(b, "learner_age_rounds")),
+}
+"""Unit and reading of each scalar, by metric."""
+
+
+def _mean_of(b: Bundle, name: str) -> float | None:
+    counts = staleness.histogram(b, name)
+    return _mean(counts) if counts else None
+
+
+def summarise(bundles: Sequence[Bundle]) -> list[Row]:
+    """Rows of `summary.json`: what each system did, and its throughput over the strict one's, within blocks."""
+    rows: list[Row] = [one | {"suite": "disciplines"} for one in staleness.summarise(list(bundles))]
+    by_label: dict[str, list[Bundle]] = {}
+    for b in bundles:
+        by_label.setdefault(label_of(b), []).append(b)
+    rates: dict[str, dict[tuple[str, int], float]] = {}
+    for label, own in sorted(by_label.items()):
+        workload = own[0].manifest.workload
+        for metric, (unit, reading) in QUANTITIES.items():
+            values = [value for b in own if (value := reading(b)) is not None and math.isfinite(value)]
+            if values:
+                rows.append(row(workload, label, metric, unit, bootstrap_iqm(values)))
+        found = {(b.manifest.session, b.manifest.block): _consumed(b) for b in own}
+        rates[label] = {block: value for block, value in found.items() if value}
+    for label, own_rates in rates.items():
+        common = sorted(own_rates.keys() & rates.get(REFERENCE, {}).keys())
+        if label != REFERENCE and common:
+            pair = [own_rates[block] for block in common], [rates[REFERENCE][block] for block in common]
+            workload = by_label[label][0].manifest.workload
+            rows.append(row(workload, label, "throughput_ratio", "ratio", paired_ratio(*pair), baseline=REFERENCE))
+    return rows

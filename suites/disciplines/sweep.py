@@ -1,0 +1,43 @@
+"""Profiles of the disciplines suite, as constants."""
+
+from suites.convergence import sweep as convergence
+
+NAME = "disciplines"
+ABOUT = "who waits for whom: throughput under each discipline, as a share of what its rule allows, and the lag of samples"
+
+SYSTEMS = (
+    "tianji",
+    "tianji-exactly-one-round",
+    "tianji-quota-free",
+    "tianji-admitted-in-order-1",
+    "tianji-admitted-0",
+    "tianji-admitted-1",
+    "tianji-admitted-2",
+    "tianji-admitted-4",
+    "tianji-admitted-8",
+    "tianji-admitted-interruptible-1",
+    "tianji-relaxed",
+    "tianji-one-sided",
+    "tianji-free",
+    "tianji-unbalanced",
+)
+"""`tianji` is strict on policy."""
+WORKLOADS = ("cartpole-ppo-equal", "cartpole-ppo-unequal", "cartpole-ppo-straggler")
+"""Simulators and learners that wait, so that waiting rules decide and not the machine."""
+
+
+class Profile(convergence.Profile, frozen=True, kw_only=True):
+    """Extent of a run of the suite."""
+
+    workloads: tuple[str, ...] = WORKLOADS
+    systems: tuple[str, ...] = SYSTEMS
+    twice: str = "tianji"
+    seconds: float
+    """Length of a run. Throughput is read from its steady part; nobody waits for a return."""
+
+
+PROFILES = {
+    "smoke": Profile(workloads=WORKLOADS[2:], systems=("tianji", "tianji-quota-free", "tianji-relaxed"), blocks=1, seconds=6.0),
+    "standard": Profile(blocks=5, seconds=12.0),
+    "paper": Profile(blocks=10, seconds=30.0),
+}
