@@ -5,7 +5,7 @@ Pure functions from a dataset to what the README's and the summary's first lines
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from reports.bounds import Told
@@ -70,10 +70,26 @@ class Slower(NamedTuple):
     """The lowest of the ratios whose whole interval is below 1."""
 
 
+class Duels(NamedTuple):
+    """TianJi over every opponent on one workload and machine."""
+
+    algorithm: str
+    workload: str
+    machine: str
+    target: float
+    """Evaluated return."""
+    cells: list[tuple[Told, str]]
+    """By opponent: the ratio, and one of `reports.convergence.standings.STATES`; it is open where they did not meet."""
+
+
 class Headline(NamedTuple):
     """What the first screen says."""
 
     algorithms: list[Algorithm]
+    opponents: list[str]
+    """Titles of all opponents, in the order of reports."""
+    duels: list[Duels]
+    """By workload and machine."""
     engineering: list[float]
     """The synchronous system of the same code over the systems of other code: ratios by workload, least first."""
     relaxing: list[tuple[str, Row]]
@@ -99,6 +115,8 @@ def headline(data: Dataset) -> Headline:
     against = [one for algorithm in algorithms for one in (*algorithm.others, *algorithm.same)]
     return Headline(
         algorithms,
+        list(dict.fromkeys(one.line.title for one in against)),
+        list(_duels(data, against)),
         engineering=sorted(_engineering(data, {one.line.opponent for one in against if not one.line.same_code})),
         relaxing=list(_relaxing(data)),
         nodes=list(_nodes(data)),
@@ -111,6 +129,20 @@ def headline(data: Dataset) -> Headline:
         missed=list(_missed(Trained.all(data))),
         slower=sorted(_slower(Traffic.all(data)), key=lambda one: one.worst["value"]),
     )
+
+
+def _duels(data: Dataset, against: Sequence[Against]) -> Iterator[Duels]:
+    targets = {view.workload: float(view.description["thresholds"][KIND]) for view in Trained.all(data)}
+    titles = list(dict.fromkeys(one.line.title for one in against))
+    met = {
+        (one.line.algorithm.upper(), point.workload, point.machine, one.line.title): point.told
+        for one in against
+        for point in one.line.points
+    }
+    for algorithm, workload, machine in dict.fromkeys(key[:3] for key in met):
+        told = [met.get((algorithm, workload, machine, title), Told(None)) for title in titles]
+        cells = [(one, state_of(one)) for one in told]
+        yield Duels(algorithm, workload, machine, targets[workload], cells)
 
 
 def _missed(views: Iterable[Trained]) -> Iterator[Missed]:

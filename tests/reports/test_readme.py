@@ -50,7 +50,7 @@ def test_only_what_is_between_the_marks_changes(written):
     for text in (front, tables):
         assert text.startswith(f"before\n\n{readme.BEGIN}\n")
         assert text.endswith(f"{readme.END}\n\nafter\n")
-        assert "old" not in text
+        assert "\nold\n" not in text
     assert "docs/report/ratios.png" in front
     assert "as fast as RLlib" in front
     assert "| cartpole-ppo-zoo | strict | RLlib | 10.1x |" in tables

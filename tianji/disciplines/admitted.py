@@ -63,7 +63,7 @@ class Admitted(Discipline):
 
     name = "admitted"
     waits: ClassVar = {
-        "an actor": "the end of a round, when (eta + 1) rounds of fragments are in flight",
+        "an actor": "nothing, until (eta + 1) rounds of fragments are in flight; then the end of a round",
         "the learner": "the chunks of a round, whoever makes them",
         "groups": "nobody",
     }
@@ -118,7 +118,7 @@ class InOrder(Admitted):
 
     name = "admitted-in-order"
     waits: ClassVar = {
-        "an actor": "the weights of the round that lies eta + 1 before its next chunk's",
+        "an actor": "for round k: the weights of round k - 1 - eta",
         "the learner": "a chunk of every actor",
         "groups": "each other, at the Root",
     }

@@ -21,7 +21,7 @@ class ExactlyOneRound(Strict):
 
     name = "exactly-one-round"
     waits: ClassVar = {
-        "an actor": "the weights of the round before the one that its last chunk is for",
+        "an actor": "for round k: the weights of round k - 2",
         "the learner": "a chunk of every actor, before it publishes and goes on",
         "groups": "each other, at the Root",
     }

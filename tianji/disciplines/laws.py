@@ -149,7 +149,7 @@ def _too_old(history: History, rule: Rule) -> Iterator[str]:
     yield from (f"{one}: {chunk}" for one, chunk in _used(history) if chunk.behind > bound)
 
 
-age_within_the_bound = Law("no chunk beyond the bound is trained on uncorrected", _too_old)
+age_within_the_bound = Law("a chunk older than the bound is dropped or corrected for", _too_old)
 
 
 def _too_many(history: History, rule: Rule) -> Iterator[str]:
@@ -185,7 +185,7 @@ def leaves_slots(room: int) -> Law:
         most = rule.facts.slots - room
         return (f"{learner} kept {held} chunks of one actor" for learner, held in history.held.items() if held > most)
 
-    return Law(f"the learner leaves every actor {room} slots", broken)
+    return Law(f"every actor has memory for {room} more chunks", broken)
 
 
 def _used(history: History) -> Iterator[tuple[Took, Used]]:

@@ -26,8 +26,8 @@ class QuotaFree(Discipline):
 
     name = "quota-free"
     waits: ClassVar = {
-        "an actor": "the weights of the next round, once it has handed over",
-        "the learner": "enough samples from anybody, then the step that each actor is at",
+        "an actor": "nothing, until the round closes; then the weights of that round",
+        "the learner": "enough whole fragments from anybody; then one step of every actor",
         "groups": "each other, at the Root",
     }
     laws: ClassVar[tuple[Law, ...]] = (lag_at_most(0), each_hands_over_once, nothing_after_handing_over, each_chunk_once)

@@ -25,7 +25,7 @@ class Relaxed(Discipline):
 
     name = "relaxed"
     waits: ClassVar = {
-        "an actor": "credit, when it makes more than the learner trains on",
+        "an actor": "credit, which the learner withholds while it is behind",
         "the learner": "the chunks of a round, whoever makes them",
         "groups": "nobody",
     }

@@ -23,7 +23,7 @@ class Stream(Strict):
 
     name = "stream"
     waits: ClassVar = {
-        "an actor": "the weights of the round that lies ahead + 1 before its next chunk's",
+        "an actor": "for round k: the weights of round k - 1 - ahead",
         "the learner": "any chunk of the round; a chunk of every actor before its optimizer step",
         "groups": "each other, at the Root",
     }

@@ -20,7 +20,7 @@ class Strict(Discipline):
 
     name = "strict"
     waits: ClassVar = {
-        "an actor": "the weights of the round that its last chunk was trained on in",
+        "an actor": "for round k: the weights of round k - 1",
         "the learner": "a chunk of every actor",
         "groups": "each other, at the Root",
     }
