@@ -35,7 +35,7 @@ class Evaluation(Settings):
 
 
 class Workload(Settings, kw_only=True):
-    """Contents of one workload file. It is complete, so that nothing depends on a system's defaults."""
+    """Contents of one workload file. A key that is left out has this project's default, for every system."""
 
     id: Annotated[str, Meta(pattern=r"^[a-z0-9]+(-[a-z0-9]+)+$")]
     """Name of the file without `.toml`: words of lower-case letters and digits, at least two, joined by dashes."""

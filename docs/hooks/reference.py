@@ -200,7 +200,8 @@ def settings() -> str:
         "In Python it is an argument of `tianji.TrainConfig` or of one of the classes below.",
         "",
         "- *depends*: the default follows from other settings. Its row says how.",
-        "- *none*: the setting is off. TOML has no word for that, so leave the key out.",
+        "- *none*: the setting is off. TOML has no word for that, so leave the key out. `discipline.lag_rounds` is the",
+        '  exception: leaving it out means `auto`, and without a bound it is `lag_rounds = "none"`.',
         "- The unit *steps* means environment steps, summed over actors unless the row says otherwise.",
         "",
         "The command line chooses some defaults by itself:",
@@ -212,7 +213,13 @@ def settings() -> str:
     ]
     lines += of_type(TrainConfig, "The run")
     lines += ["", "## `discipline`", ""]
-    lines += ["A discipline has a name and options of its own. [Disciplines](../disciplines.md) explains them."]
+    lines += [
+        "A discipline has a name and options of its own. [Choose a discipline](../howto/discipline.md) says which one to take,",
+        "and [Disciplines](../disciplines.md) explains them. With an option the name is required:",
+        "`--set discipline.name=relaxed --set discipline.lag_rounds=2`. An option of another discipline is refused:",
+        "`strict` refuses `lag_rounds`, because its samples are never behind. Under `auto` the bound of",
+        "IMPALA is at least 8 rounds.",
+    ]
     for name in DISCIPLINES.names():
         options = DISCIPLINES.get(name).Options
         (info,) = multi_type_info([options])

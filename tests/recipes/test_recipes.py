@@ -79,7 +79,16 @@ def test_without_arguments_every_node_has_a_group(job):
     _, lines, _ = job()
     (trained,) = (line for line in lines if line.startswith("tianji"))
     assert "--groups 3 --actors 4" in trained
+    assert "ray_placement=STRICT_SPREAD" in trained
     assert "--out runs/slurm-30007" in trained
+
+
+def test_another_environment_can_be_named(job, tmp_path):
+    there = tmp_path / "elsewhere"
+    (tmp_path / ".bench").rename(there)
+    status, lines, said = job("tianji", "train", TIANJI_ENV=there)
+    assert (status, said) == (0, "")
+    assert any(line.startswith("tianji train at") for line in lines)
 
 
 def test_outside_slurm_it_says_so(job):
