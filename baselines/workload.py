@@ -121,6 +121,8 @@ class Workload(Settings, kw_only=True):
             return "a clipped value error is not translated to it"
         if self.dqn is not None and self.dqn.double:
             return "double Q-learning is not translated to it"
+        if self.dqn is not None and self.dqn.recent:
+            return "a preference for recent transitions is not translated to it"
         return None
 
     @property

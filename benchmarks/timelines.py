@@ -31,6 +31,7 @@ WINDOW_S = (8.0, 20.0)
 """Part of a run that is drawn. Before it, disciplines start up."""
 DISCIPLINES: tuple[dict[str, int | str], ...] = (
     {"name": "strict"},
+    {"name": "reactor"},
     {"name": "quota-free"},
     {"name": "exactly-one-round"},
     {"name": "stream", "ahead": 0},
@@ -41,6 +42,7 @@ DISCIPLINES: tuple[dict[str, int | str], ...] = (
     {"name": "relaxed"},
     {"name": "one-sided"},
     {"name": "free"},
+    {"name": "periodic", "every_updates": 3},
     {"name": "off"},
 )
 COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7")

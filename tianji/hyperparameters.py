@@ -125,6 +125,10 @@ class PPOConfig(PolicyGradientConfig):
     """Adam's epsilon, added to its denominator."""
     normalise_advantages: bool = True
     """Whether advantages are normalised in each minibatch, by its mean and (population) standard deviation."""
+    correction: Literal["behaviour", "decoupled"] = "behaviour"
+    """Policy around which the loss clips if samples are of an older policy. `behaviour` (default): the one that made them.
+    `decoupled`: the newest one before the round, with its probability over the behaviour policy's as a weight of the surrogate
+    (Hilton et al., 2022, arXiv 2110.00641; Fu et al., 2025, arXiv 2505.24298, equation 5)."""
 
     def round_updates(self, round_steps: int) -> int:
         return self.epochs * -(-round_steps // self.minibatch_size)
@@ -176,7 +180,13 @@ class DQNConfig(Hyperparameters):
     updates: Positive = 128
     """Optimizer steps in one round."""
     batch_size: Positive = 64
-    """Transitions in one minibatch, drawn uniformly from the replay."""
+    """Transitions in one minibatch, drawn from the replay."""
+    recent: Fraction = 0.0
+    """Probability that a draw is from the newest transitions only, as in TBA (Bartoldson et al., 2025, arXiv 2503.18929). The
+    other draws are uniform over the whole replay, and so are all with 0."""
+    recent_steps: Positive = 1000
+    """Size of that newest part of the replay, in steps of all environments together; last observations of truncated episodes
+    take the place of some. At least two of each environment."""
     replay_capacity: Positive = 100_000
     """Transitions that the replay of one group holds. The oldest are overwritten."""
     learning_starts: Count = 1000

@@ -143,9 +143,9 @@ class DQN(FromReplay):
             self.replay.restore(kept)
 
     def _minibatches(self, count: int) -> Iterator[Regression]:
-        """Minibatches drawn uniformly with replacement, with their targets."""
+        """Minibatches drawn with replacement, with their targets."""
         size = self.config.batch_size
-        drawn = self.replay.draw(self._rng, size * count)
+        drawn = self.replay.draw(self._rng, size * count, self.config.recent, self.config.recent_steps)
         parts = [slice(start, start + size) for start in range(0, size * count, size)]
         if self.config.double:
             # The best actions change with every optimizer step.

@@ -94,7 +94,11 @@ class PPO(FromRollouts):
 
         A minibatch that is the whole batch is not shuffled, because a mean does not depend on the order.
         """
-        size, finish = self._minibatch_size(len(batch)), normalise if self.config.normalise_advantages else replace
+        size = self._minibatch_size(len(batch))
+
+        def finish(rows: Rollouts) -> Rollouts:
+            return weighted(normalise(rows) if self.config.normalise_advantages else rows)
+
         if self.config.value_clip is None:
             batch = replace(batch, value=None)  # So minibatches do not copy it.
         if size >= len(batch):
@@ -140,6 +144,9 @@ def assess_stale(chunks: Sequence[Views], both: Both, describe: EnvDescription, 
     would have taken them. The action's own weight is the ratio in PPO's loss, which stays pi / mu and is clipped around mu.
     The value target is V + X. Without lag, pi = mu and the result is that of `assess`.
 
+    With the correction `decoupled` the loss clips around pi, not mu, and the surrogate of each row has the weight pi / mu. For
+    a policy p that is trained it is pi / mu min(p / pi A, clip(p / pi) A). Nothing truncates the weight, as in its sources.
+
     Parameters
     ----------
     both
@@ -157,6 +164,8 @@ def assess_stale(chunks: Sequence[Views], both: Both, describe: EnvDescription, 
     advantage = seen.reward + np.float32(gamma) * np.where(seen.terminated, 0, next_value) - value
     ended = seen.terminated | seen.truncated
     advantage[:-1] += np.float32(gamma * lambda_) * np.where(ended[:-1], 0, excess[1:])
+    if config.correction == "decoupled":
+        return seen.batch(now, advantage, excess + value, value, np.exp(now - seen.behaviour))
     return seen.batch(seen.behaviour, advantage, excess + value, value)
 
 
@@ -175,3 +184,13 @@ def normalise(batch: Rollouts) -> Rollouts:
     a = batch.advantage
     scaled = (a - a.mean()) / (a.std() + np.float32(ADVANTAGE_EPSILON))
     return replace(batch, advantage=scaled)
+
+
+def weighted(batch: Rollouts) -> Rollouts:
+    """The same minibatch with the rows' weights in their advantages, where the surrogate is linear in both.
+
+    This comes after `normalise`, whose mean and deviation are those of advantages without weights.
+    """
+    if batch.weight is None:
+        return batch
+    return replace(batch, advantage=batch.weight * batch.advantage, weight=None)

@@ -1,4 +1,4 @@
-"""Uniform replay of the most recent transitions, with each observation stored once.
+"""Replay of the most recent transitions, with each observation stored once. Draws are uniform, over all or the newest.
 
 Every environment has a stream: a ring of rows, one per observation, in the order in which they were made. A row *starts a
 transition* if an action was taken on its observation; the next observation is the row after it. The last observation of a
@@ -126,11 +126,20 @@ class Replay:
             self._starts[at] = True
             self.size += self._count(rows)
 
-    def draw(self, rng: np.random.Generator, count: int) -> dict[str, NDArray[Any]]:
+    def draw(
+        self, rng: np.random.Generator, count: int, recent: float = 0.0, newest: int | None = None
+    ) -> dict[str, NDArray[Any]]:
         """Draw transitions uniformly with replacement, and return their fields by name.
 
         Observations are [N, ...], or stacks [N, S, ...] with the oldest frame first. If an episode has fewer frames, its
         first frame is repeated. The next observation of a terminated step is meaningless.
+
+        Parameters
+        ----------
+        recent
+            probability that a draw is from the newest rows only.
+        newest
+            number of these rows, over all streams; the same number of each, and at least two.
 
         Raises
         ------
@@ -139,9 +148,12 @@ class Replay:
         """
         if not self.size:
             raise ValueError("there is no transition in this replay")
-        stream, row = self._candidates(rng, count)
-        while len(rejected := np.flatnonzero(~self._drawable(stream, row))):
-            stream[rejected], row[rejected] = self._candidates(rng, len(rejected))
+        stream, row = self._drawn(rng, count)
+        if recent and newest is not None:
+            replaced = np.flatnonzero(rng.random(count) < recent)
+            # The last chunk of a stream may end with the last observation of an episode, which starts no transition. The row
+            # before it does.
+            stream[replaced], row[replaced] = self._drawn(rng, len(replaced), max(2, -(-newest // self.streams)))
         at = self._at(stream, row)
         observation, following = self._seen(stream, row)
         return {
@@ -201,9 +213,20 @@ class Replay:
         place: NDArray[np.int64] = stream * self.rows + row % self.rows
         return place
 
-    def _candidates(self, rng: np.random.Generator, count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Streams and rows drawn uniformly from all stored rows but the newest of each stream."""
-        oldest = self._oldest()
+    def _drawn(
+        self, rng: np.random.Generator, count: int, newest: int | None = None
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Streams and rows of transitions drawn uniformly, from all or from the newest rows of each stream."""
+        stream, row = self._candidates(rng, count, newest)
+        while len(rejected := np.flatnonzero(~self._drawable(stream, row))):
+            stream[rejected], row[rejected] = self._candidates(rng, len(rejected), newest)
+        return stream, row
+
+    def _candidates(
+        self, rng: np.random.Generator, count: int, newest: int | None
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Streams and rows drawn uniformly from all stored rows, or the newest ones, but the open one of each stream."""
+        oldest = self._oldest() if newest is None else np.maximum(self._oldest(), self._written - 1 - newest)
         ends: NDArray[np.int64] = np.cumsum(np.maximum(self._written - 1 - oldest, 0))
         number = rng.integers(0, ends[-1], count)
         stream: NDArray[np.int64] = np.searchsorted(ends, number, side="right")

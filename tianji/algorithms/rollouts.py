@@ -31,11 +31,13 @@ class Rollouts:
     """Encoded observations, [N, ...]."""
     action: NDArray[np.int64]
     log_probability: NDArray[np.float32]
-    """Log-probability of each action under the behaviour policy, [N]."""
+    """Log-probability of each action under the policy around which the loss clips, [N]: usually the behaviour policy."""
     advantage: NDArray[np.float32]
     value_target: NDArray[np.float32]
     value: NDArray[np.float32] | None = None
     """State values from which the advantages were computed, [N]; None if the loss does not use them."""
+    weight: NDArray[np.float32] | None = None
+    """Importance weight of each row in the surrogate, [N]; None: all are 1."""
 
     def __len__(self) -> int:
         return len(self.action)
@@ -138,9 +140,17 @@ class Fragment:
             next_value[self.truncated] = values_of(self._finals)
         return value[:-1], next_value
 
-    def batch(self, log_probability: Vector, advantage: Vector, value_target: Vector, value: Vector | None = None) -> Rollouts:
+    def batch(
+        self,
+        log_probability: Vector,
+        advantage: Vector,
+        value_target: Vector,
+        value: Vector | None = None,
+        weight: Vector | None = None,
+    ) -> Rollouts:
         """Batch with these columns [T, B] as rows."""
-        columns: list[Any] = [None if c is None else c.reshape(-1) for c in (log_probability, advantage, value_target, value)]
+        given = (log_probability, advantage, value_target, value, weight)
+        columns: list[Any] = [None if column is None else column.reshape(-1) for column in given]
         return Rollouts(self._features[: self.action.size], self.action.reshape(-1), *columns)
 
 

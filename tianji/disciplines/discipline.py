@@ -12,6 +12,7 @@ a learner  which chunks make the next round?                           `next_rou
            does the round close, so that actors hand over?             `closes`
            which chunks are given up so that no actor waits?           `given_up`
            may this chunk be trained on, or is it too old?             `staleness`
+           does a replay take in whole rounds only?                    `whole_rounds`
            may the weights of the last round go out now?               `may_publish`
 a Root     do groups wait for each other's models?                     `groups_wait`
 =========  ==========================================================  ==========================
@@ -28,7 +29,7 @@ from typing import ClassVar, Literal
 
 from programs.cli import ConfigError
 from tianji.disciplines.balance import Balance, Mode
-from tianji.disciplines.facts import Facts
+from tianji.disciplines.facts import Facts, Unpublished
 from tianji.disciplines.laws import Law
 from tianji.disciplines.staleness import StalenessLedger
 from tianji.messages import ChunkHeader
@@ -131,7 +132,7 @@ class Discipline(ABC):
         """Chunks of the next round, out of those admitted; empty while there are too few.
 
         Where gradients accumulate, it returns the chunks of the round that can be trained on now.
-        It is not asked if chunks go to a replay. The balance then says when a round may begin.
+        If chunks go to a replay, it is asked only if that takes in whole rounds. The balance says when a round may begin.
 
         Parameters
         ----------
@@ -142,6 +143,9 @@ class Discipline(ABC):
         """
         n = self.facts.round_chunks
         return pending[:n] if len(pending) >= n else ()
+
+    whole_rounds: ClassVar[bool] = False
+    """Whether a replay takes in whole rounds only, each in the order of producers. If not, it takes in chunks as they come."""
 
     def closes(self, pending: Sequence[ChunkHeader]) -> bool:
         """Whether the round closes, given the chunks that wait: actors then hand over what is under way."""
@@ -157,9 +161,22 @@ class Discipline(ABC):
         """
         return ()
 
-    def may_publish(self, pending: Sequence[ChunkHeader]) -> bool:
-        """Whether the weights of the last round may be published, given the chunks admitted since it began."""
+    def may_publish(self, pending: Sequence[ChunkHeader], since: Unpublished) -> bool:
+        """Whether the weights of the last round may be published. If not, training goes on as `next_round` says.
+
+        Parameters
+        ----------
+        pending
+            chunks admitted since that round began.
+        since
+            work since weights were last published.
+        """
         return True
+
+    @property
+    def period(self) -> Unpublished:
+        """Least work of a learner between two publications of its weights."""
+        return Unpublished()
 
     @property
     def bound(self) -> int | None:

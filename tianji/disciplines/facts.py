@@ -1,4 +1,4 @@
-"""Sizes of a run on which disciplines and their laws depend."""
+"""What disciplines and their laws depend on: sizes of a run, and the work since weights went out."""
 
 from __future__ import annotations
 
@@ -30,3 +30,16 @@ class Facts(Struct, frozen=True, kw_only=True):
     """Samples that fill a replay before training begins."""
     least_bound: int = 0
     """Smallest bound on staleness, in rounds, when the bound follows measured speeds."""
+
+
+class Unpublished(Struct, frozen=True):
+    """Work that a learner has done since it last published its weights."""
+
+    updates: int = 0
+    """Optimizer steps."""
+    worked_ns: int = 0
+    """Duration of its work, without the time in which it waited."""
+
+    def reaches(self, period: Unpublished) -> bool:
+        """Whether it is as much as this in both counts."""
+        return self.updates >= period.updates and self.worked_ns >= period.worked_ns

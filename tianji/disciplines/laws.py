@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from tianji.disciplines.facts import Facts
+from tianji.disciplines.facts import Facts, Unpublished
 from tianji.disciplines.staleness import StalenessLedger
 
 
@@ -24,6 +24,9 @@ class Rule(Protocol):
 
     @property
     def window(self) -> int | None: ...
+
+    @property
+    def period(self) -> Unpublished: ...
 
     def staleness(self) -> StalenessLedger: ...
 
@@ -63,6 +66,17 @@ class Took:
     rounds: int
     """Number of rounds that it had begun before."""
     chunks: tuple[Used, ...]
+    since: Unpublished = field(default_factory=Unpublished)
+    """Its work since it had published its weights."""
+
+
+@dataclass(frozen=True)
+class Published:
+    """Record of a learner that published its weights after it had trained."""
+
+    learner: str
+    since: Unpublished
+    """Its work since the publication before."""
 
 
 @dataclass
@@ -71,6 +85,7 @@ class History:
 
     began: list[Began] = field(default_factory=list)
     took: list[Took] = field(default_factory=list)
+    published: list[Published] = field(default_factory=list)
     held: dict[str, int] = field(default_factory=dict)
     """By learner, the most chunks of one actor that it ever kept when it had acted on all that it knew."""
 
@@ -176,6 +191,37 @@ def _goes_on(history: History, rule: Rule) -> Iterator[str]:
 
 
 nothing_after_handing_over = Law("an actor that has handed over begins nothing before it was given new weights", _goes_on)
+
+
+def _not_whole_tags(history: History, rule: Rule) -> Iterator[str]:
+    everybody, tags = range(rule.facts.producers), Counter[str]()
+    for took in history.took:
+        tag = tags[took.learner]
+        tags[took.learner] += 1
+        if {(chunk.producer, chunk.sequence) for chunk in took.chunks} != {(producer, tag) for producer in everybody}:
+            yield f"{took.learner}, tag {tag}: {[(chunk.producer, chunk.sequence) for chunk in took.chunks]}"
+
+
+whole_tags_in_turn = Law("a learner takes a tag as a whole, one tag after the other", _not_whole_tags)
+
+
+def _out_of_order(history: History, rule: Rule) -> Iterator[str]:
+    for took in history.took:
+        producers = [chunk.producer for chunk in took.chunks]
+        if producers != sorted(producers):
+            yield f"{took.learner}, round {took.rounds}: {producers}"
+
+
+in_order_of_producers = Law("chunks that are taken together are handled in the order of their producers", _out_of_order)
+
+
+def _off_schedule(history: History, rule: Rule) -> Iterator[str]:
+    period = rule.period
+    yield from (f"{one}: too early" for one in history.published if not one.since.reaches(period))
+    yield from (f"{one}: its weights were due" for one in history.took if one.since.reaches(period))
+
+
+weights_on_schedule = Law("weights go out at the first end of a round when they are due, and not before", _off_schedule)
 
 
 def leaves_slots(room: int) -> Law:

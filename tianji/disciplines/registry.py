@@ -24,6 +24,8 @@ DISCIPLINES: Registry[type[Discipline]] = Registry(
         "admitted-in-order": "tianji.disciplines.admitted:InOrder",
         "admitted-interruptible": "tianji.disciplines.admitted:Interruptible",
         "stream": "tianji.disciplines.stream:Stream",
+        "reactor": "tianji.disciplines.reactor:Reactor",
+        "periodic": "tianji.disciplines.periodic:Periodic",
         "exactly-one-round": "tianji.disciplines.exactly_one_round:ExactlyOneRound",
     },
     "discipline",

@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate, takewhile
 from typing import Any
 
 from tianji.disciplines.credits import Credits
 from tianji.disciplines.discipline import Discipline
+from tianji.disciplines.facts import Unpublished
 from tianji.disciplines.staleness import Lag, SequenceLedger, Versions
 from tianji.messages import LIFE, ChunkHeader, ProtocolError
 from tianji.roles.fusion import Fusion, Membership
@@ -101,6 +103,8 @@ class Learner(Role):
         """Chunks that arrived and were not checked yet."""
         self._unpublished = False
         """Whether the weights changed since they were published."""
+        self._since = Unpublished()
+        """Work since they were published."""
         self._closed = False
         """Whether actors were told to hand over what they have under the published weights."""
         self._round = Round()
@@ -157,17 +161,25 @@ class Learner(Role):
     def _next_samples(self) -> int:
         if self._closed:
             return sum(chunk.count for chunk in self.pending)
-        return self.balance.chunk_samples if self.replays else self.balance.round_samples - self._round.samples
+        if self.replays and not self.discipline.whole_rounds:
+            return self.balance.chunk_samples
+        return self.balance.round_samples - self._round.samples
 
     def _may_take_in(self) -> bool:
-        if self.announced:
-            return False
-        fits = self.pending and self._spent() + self.pending[0].count <= self.budget_steps
-        return bool(fits) or self.balance.may_train()
+        return not self.announced and (self.balance.may_train() or bool(self._next_inserted()))
+
+    def _next_inserted(self) -> Sequence[ChunkHeader]:
+        """Chunks that go into the replay next: those that the budget has room for."""
+        left = self.budget_steps - self._spent()
+        if self.discipline.whole_rounds:
+            chunks = in_order(self._next_chunks())
+            return chunks if sum(chunk.count for chunk in chunks) <= left else ()
+        ends = accumulate(chunk.count for chunk in self.pending)
+        return self.pending[: sum(1 for _ in takewhile(lambda end: end <= left, ends))]
 
     def _may_update(self) -> bool:
-        # Weights of the last round are published first; the next round begins after that.
-        return not self.announced and not self._unpublished and bool(self._next_chunks())
+        # Weights that may go out do so first: their trigger comes before this one's.
+        return not self.announced and bool(self._next_chunks())
 
     def _next_chunks(self) -> Sequence[ChunkHeader]:
         return self.discipline.next_round(self.pending, self._round.chunks)
@@ -179,7 +191,7 @@ class Learner(Role):
         """Whether there are new weights that actors will use, and nothing has to be waited for first."""
         if self.working or not self._unpublished or self.fusion.awaits_mean or self._exhausted():
             return False
-        return self.discipline.may_publish(self.pending)
+        return self.discipline.may_publish(self.pending, self._since)
 
     def _may_credit(self) -> bool:
         return self.credits.idle > 0 and not self._stopped() and self.balance.may_grant()
@@ -210,27 +222,21 @@ class Learner(Role):
         return []
 
     def _take_in(self) -> list[Effect]:
-        """With a replay: insert all chunks that arrived, and train for a round if one may begin."""
-        before, taken = self.steps, 0
-        for chunk in self.pending:
-            if self._spent() + chunk.count > self.budget_steps:
-                break
+        """With a replay: insert chunks that arrived, and train for a round if one may begin."""
+        before, chunks = self.steps, self._next_inserted()
+        self._take(chunks)
+        for chunk in chunks:
             self.steps += chunk.count
             self.balance.arrive(1)
             self.balance.insert(chunk.count)
             self.staleness.use(self._lag(chunk))
-            taken += 1
-        chunks, self.pending = self.pending[:taken], self.pending[taken:]
         self._mark_snapshot(before)
         return self._begin(Update(chunks, before + self.fusion.steps_elsewhere, train=self.balance.may_train()))
 
     def _update(self) -> list[Effect]:
         """Without a replay: train for a round, or a part of one, on the chunks that arrived first."""
-        # Ordered by producer, because order of arrival is random. So sums over a batch are the same in every run.
-        chunks = sorted(self._next_chunks(), key=lambda chunk: (chunk.producer, chunk.sequence))
-        taken = {id(chunk) for chunk in chunks}
-        self.pending = [chunk for chunk in self.pending if id(chunk) not in taken]
-        before = self.steps
+        before, chunks = self.steps, in_order(self._next_chunks())
+        self._take(chunks)
         for chunk in chunks:
             self.steps += chunk.count
             self.staleness.use(self._lag(chunk))
@@ -243,6 +249,10 @@ class Learner(Role):
         last = len(self._round.chunks) == self.balance.round_chunks
         share = sum(chunk.count for chunk in chunks) / self.balance.round_samples
         return self._begin(Update(chunks, steps, last, stale, share))
+
+    def _take(self, chunks: Sequence[ChunkHeader]) -> None:
+        taken = {id(chunk) for chunk in chunks}
+        self.pending = [chunk for chunk in self.pending if id(chunk) not in taken]
 
     def _begin(self, update: Update) -> list[Effect]:
         self.working = True
@@ -321,6 +331,7 @@ class Learner(Role):
 
     def _publish(self) -> list[Effect]:
         self._unpublished = self._closed = False
+        self._since = Unpublished()
         self.versions.publish(self.version, self.rounds, (chunk.version for chunk in self.pending))
         return [PublishWeights(self.version)]
 
@@ -395,6 +406,8 @@ class Learner(Role):
             self._look_for_overtaken = True
         if self._training or self.replays:
             self._round = Round()
+        since = self._since
+        self._since = Unpublished(since.updates + done.optimizer_steps, since.worked_ns + took_ns)
         self.optimizer_steps += done.optimizer_steps
         self.version += done.optimizer_steps
         self._unpublished = self._unpublished or done.optimizer_steps > 0
@@ -448,3 +461,8 @@ class Learner(Role):
             **self.staleness.counters(),
             **self.balance.counters(),
         }
+
+
+def in_order(chunks: Sequence[ChunkHeader]) -> list[ChunkHeader]:
+    """Chunks by producer, because order of arrival is random. So sums over a batch are the same in every run."""
+    return sorted(chunks, key=lambda chunk: (chunk.producer, chunk.sequence))

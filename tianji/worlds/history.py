@@ -6,7 +6,8 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
 
-from tianji.disciplines.laws import Began, History, Took, Used
+from tianji.disciplines.facts import Unpublished
+from tianji.disciplines.laws import Began, History, Published, Took, Used
 from tianji.roles.actor import Rollout
 from tianji.roles.role import (
     Announce,
@@ -47,6 +48,8 @@ class Historian:
         """Learners that have used up their budget and grant no more credit."""
         self._kept: Counter[tuple[str, int]] = Counter()
         """By learner and actor, chunks that the learner holds."""
+        self._since: dict[str, Unpublished] = {}
+        """Each learner's work since it published its weights."""
         self._published: dict[str, list[tuple[int, int]]] = {}
         """Published versions of each learner, with the number of rounds completed by then."""
 
@@ -61,7 +64,9 @@ class Historian:
                     self._kept.update((role, chunk.slot.arena) for chunk in chunks)
                 case SessionLost():
                     self._begun[role], self._heard[role], self._handed[role] = 0, min(1, self._heard[role]), 0
-                case WorkDone(result=UpdateDone(chunks=chunks)):
+                case WorkDone(result=UpdateDone(chunks=chunks, optimizer_steps=updates), took_ns=took_ns):
+                    since = self._since[role]
+                    self._since[role] = Unpublished(since.updates + updates, since.worked_ns + took_ns)
                     self._ended[role] += self._trains[role]
                     self._done[role] += len(chunks)
         for effect in effects:
@@ -69,6 +74,9 @@ class Historian:
                 case Send(chunks=chunks):
                     self._handed[role] += sum(chunk.last for chunk in chunks)
                 case PublishWeights(version=version, closing=False):
+                    if role in self._published:
+                        self.history.published.append(Published(role, self._since[role]))
+                    self._since[role] = Unpublished()
                     self._published.setdefault(role, []).append((version, self._ended[role]))
                 case Release(slots=slots):
                     self._kept.subtract((role, slot.arena) for slot in slots)
@@ -101,6 +109,6 @@ class Historian:
             Used(c.producer, c.sequence, now - published[bisect_right(versions, c.version) - 1][1], c.last)
             for c in update.chunks
         )
-        self.history.took.append(Took(learner, self._rounds[learner], chunks))
+        self.history.took.append(Took(learner, self._rounds[learner], chunks, self._since[learner]))
         self._rounds[learner] += update.train
         self._trains[learner] = update.train

@@ -202,7 +202,7 @@ def test_a_double_networks_choice_follows_every_step(monkeypatch):
 def test_rounds_are_drawn_in_pieces_that_are_bounded_in_bytes(monkeypatch):
     draws = []
     draw = Replay.draw
-    monkeypatch.setattr(Replay, "draw", lambda self, rng, count: draws.append(count) or draw(self, rng, count))
+    monkeypatch.setattr(Replay, "draw", lambda self, rng, count, *more: draws.append(count) or draw(self, rng, count, *more))
     whole, _ = make_dqn(updates=7, learning_starts=0)
     pieces, _ = make_dqn(updates=7, learning_starts=0)
     for algorithm in (whole, pieces):
@@ -211,6 +211,19 @@ def test_rounds_are_drawn_in_pieces_that_are_bounded_in_bytes(monkeypatch):
     monkeypatch.setattr(dqn, "DRAWN_BYTES", 3 * 8 * (2 * 4 * 4) + 5)
     assert pieces.train(96) == 7
     assert draws == [56, 24, 24, 8]
+
+
+def test_a_preference_for_recent_transitions_shows_in_minibatches():
+    rng, seen = np.random.default_rng(4), {}
+    chunks = [make_chunk(rng, 32) for _ in range(10)]
+    newest = {row.tobytes() for row in chunks[-1]["observation"][:-1].reshape(-1, 4)}
+    for recent in (0.0, 1.0):
+        algorithm, _ = make_dqn(learning_starts=0, recent=recent, recent_steps=32)
+        algorithm.insert([Experience(chunk, 0, n) for n, chunk in enumerate(chunks)])
+        rows = [row.tobytes() for batch in algorithm._minibatches(4) for row in batch.features]
+        seen[recent] = sum(row in newest for row in rows) / len(rows)
+    assert seen[1.0] == 1
+    assert seen[0.0] < 0.4
 
 
 @pytest.mark.parametrize("kind", ["numpy", "torch"])

@@ -20,7 +20,7 @@ from tianji.config import PPOConfig, TrainConfig
 from tianji.environments.description import EnvDescription
 
 CARTPOLE = EnvDescription("CartPole-v1", (4,), "<f4", 0, 2)
-COLUMNS = [field.name for field in fields(Rollouts)]
+COLUMNS = [field.name for field in fields(Rollouts) if field.name != "weight"]
 
 
 VALUE_CLIPS = [None, 0.1, 1.0]
@@ -357,6 +357,54 @@ def test_with_lag_each_later_delta_is_weighted_by_the_truncated_ratios_up_to_it(
             assert batch.advantage[3 * t + b] == pytest.approx(expected, abs=1e-5)
             assert batch.value_target[3 * t + b] == pytest.approx(rho[t, b] * expected + values[t, b], abs=1e-5)
     assert np.array_equal(batch.log_probability, chunk["log_probability"].reshape(-1))
+
+
+@pytest.mark.parametrize("normalised", [False, True])
+@pytest.mark.parametrize("size", [10, 1000])
+def test_the_decoupled_surrogate_equals_a_slow_loop(size, normalised):
+    """Mean of pi/mu min(p/pi A, clip(p/pi) A): mu made the chunk, pi is the policy before the round, p is trained."""
+    settings = {"clip": 0.1, "value_coefficient": 0.0, "minibatch_size": size, "normalise_advantages": normalised}
+    ppo, plain = make_ppo(**settings, epochs=1, correction="decoupled"), make_chunk(np.random.default_rng(5), 6, 4)
+    before, rng = ppo.updater.weights().copy(), np.random.default_rng(1)
+    mu, p = (before + 0.3 * rng.normal(size=(2, len(before)))).astype(np.float32)
+    chunk = played(ppo, plain, by=mu)
+    made, before_round, trained = (played(ppo, plain, by=by)["log_probability"].reshape(-1) for by in (mu, before, p))
+    batch = assess_stale([chunk], ppo.updater.both, CARTPOLE, ppo.config)
+    usual = assess_stale([chunk], ppo.updater.both, CARTPOLE, PPOConfig())
+    place = {tuple(row): i for i, row in enumerate(usual.features)}
+    rows = 0
+    for part in ppo.minibatches(batch):
+        at = [place[tuple(row)] for row in part.features]
+        advantages = [float(usual.advantage[i]) for i in at]
+        if normalised:
+            mean = sum(advantages) / len(at)
+            deviation = math.sqrt(sum((a - mean) ** 2 for a in advantages) / len(at))
+            advantages = [(a - mean) / (deviation + 1e-8) for a in advantages]
+        total, clipped = 0.0, 0
+        for i, a in zip(at, advantages, strict=True):
+            ratio = math.exp(trained[i] - before_round[i])
+            near = min(max(ratio, 0.9), 1.1)
+            total += math.exp(before_round[i] - made[i]) * min(ratio * a, near * a)
+            clipped += near * a < ratio * a
+        logits, values = (torch.from_numpy(c) for c in ppo.updater.network.both(ppo.updater.network.views(p), part.features))
+        columns = (part.action, part.log_probability, part.advantage, part.value_target)
+        found = loss(logits, values, *map(torch.from_numpy, columns), ppo.config)
+        assert float(found) == pytest.approx(-total / len(at), abs=1e-5)
+        assert clipped, "some rows are beyond the clip range"
+        rows += len(at)
+    assert rows == len(usual)
+
+
+def test_both_corrections_are_one_without_lag_and_two_with_it():
+    chunk, ended = make_chunk(np.random.default_rng(5), 16, 8), {}
+    for lag in (False, True):
+        for correction in ("behaviour", "decoupled"):
+            ppo = make_ppo(minibatch_size=32, epochs=2, correction=correction)
+            by = ppo.updater.weights() + np.float32(lag) * 0.3 * np.random.default_rng(1).normal(size=9155).astype(np.float32)
+            ppo.update([played(ppo, chunk, by=by)], 0, stale=True)
+            ended[lag, correction] = ppo.updater.weights().copy()
+    np.testing.assert_allclose(ended[False, "decoupled"], ended[False, "behaviour"], atol=1e-5)
+    assert np.abs(ended[True, "decoupled"] - ended[True, "behaviour"]).max() > 1e-4
 
 
 def test_stale_chunks_make_as_many_steps_and_other_weights():

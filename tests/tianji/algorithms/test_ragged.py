@@ -1,5 +1,6 @@
 """Rounds whose chunks differ in length: what was lived in one piece, cut at arbitrary rows, against a slow loop."""
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -73,11 +74,11 @@ def slowly(chunk, rule):
                 advantage, log_probability = rho * (delta + 0.9 * after), now
                 after = above = rho * delta + 0.9 * 0.8 * c * above
             else:
-                weight = min(1.0, ratio) if rule == "stale" else 1.0
-                advantage, log_probability = delta + 0.9 * 0.8 * above, behaviour
+                weight = 1.0 if rule == "ppo" else min(1.0, ratio)
+                advantage, log_probability = delta + 0.9 * 0.8 * above, now if rule == "decoupled" else behaviour
                 above = weight * delta + 0.9 * 0.8 * weight * above
             rows[chunk["observation"][t, b].tobytes()] = (
-                chunk["action"][t, b], log_probability, advantage, value + above, value
+                chunk["action"][t, b], log_probability, advantage, value + above, value, ratio if rule == "decoupled" else 1.0
             )  # fmt: skip
     return rows
 
@@ -85,18 +86,20 @@ def slowly(chunk, rule):
 def assessed(rule, chunks):
     if rule == "impala":
         return impala.assess(chunks, lambda x: NETWORK.both(BLOCKS, x), DESCRIBE, IMPALA)
-    if rule == "stale":
-        return ppo.assess_stale(chunks, lambda x: NETWORK.both(BLOCKS, x), DESCRIBE, PPO)
+    if rule in ("stale", "decoupled"):
+        config = PPO if rule == "stale" else msgspec.structs.replace(PPO, correction=rule)
+        return ppo.assess_stale(chunks, lambda x: NETWORK.both(BLOCKS, x), DESCRIBE, config)
     return ppo.assess(chunks, lambda x: NETWORK.values(BLOCKS, x), DESCRIBE, PPO)
 
 
 def by_features(batch):
     value = [0.0] * len(batch) if batch.value is None else batch.value
-    columns = (batch.action, batch.log_probability, batch.advantage, batch.value_target, value)
+    weight = np.ones(len(batch)) if batch.weight is None else batch.weight
+    columns = (batch.action, batch.log_probability, batch.advantage, batch.value_target, value, weight)
     return {x.tobytes(): row for x, *row in zip(batch.features, *columns, strict=True)}
 
 
-@pytest.mark.parametrize("rule", ["ppo", "stale", "impala"])
+@pytest.mark.parametrize("rule", ["ppo", "stale", "decoupled", "impala"])
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 2**32), st.lists(st.tuples(st.integers(1, 3), st.integers(0, STEPS)), min_size=1, max_size=4))
 def test_cut_chunks_are_bootstrapped_at_their_cuts(rule, seed, producers):
@@ -117,7 +120,8 @@ def test_cut_chunks_are_bootstrapped_at_their_cuts(rule, seed, producers):
         np.testing.assert_allclose(found[x][:4], row[:4], rtol=1e-4, atol=1e-4)
         # A cut moves no column but those that look ahead.
         np.testing.assert_allclose(found[x][:2], uncut[x][:2], rtol=1e-5, atol=1e-6)
-        np.testing.assert_allclose(found[x][4], uncut[x][4], rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(found[x][4:], uncut[x][4:], rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(found[x][5], row[5], rtol=1e-4)
         if rule != "impala":
             np.testing.assert_allclose(found[x][4], row[4], rtol=1e-4, atol=1e-5)
     for chunk, (_, cut) in zip(whole, producers, strict=True):
@@ -138,6 +142,9 @@ def test_cut_chunks_that_their_producers_assessed_are_collated(seed, lengths):
         chunk |= {name: getattr(batch, name).reshape(chunk["action"].shape) for name in ("advantage", "value")}
     whole, collated = assessed("ppo", chunks), ppo.collate(chunks, DESCRIBE)
     for name, column in vars(whole).items():
+        if name == "weight":
+            assert getattr(collated, name) is column is None
+            continue
         np.testing.assert_allclose(getattr(collated, name), column, rtol=1e-6, atol=1e-6)
 
 

@@ -142,6 +142,31 @@ def test_draws_are_uniform(stack, ends):
     assert chisquare(counts).pvalue > 1e-3
 
 
+@pytest.mark.parametrize("recent", [0.0, 0.6, 1.0])
+def test_recent_draws_are_uniform_over_the_newest_of_each_environment(recent):
+    world, replay = World(np.random.default_rng(3), 2, 1), Replay(100, 2, (1,), "<i4")
+    for _ in range(5):
+        replay.insert(Experience(world.chunk(10, ends=0.0), 0, world.sequence))
+    newest = [action for lived in world.lived for _, action, _ in lived[-8:]]
+    drawn = replay.draw(np.random.default_rng(0), 8000, recent, 15)["action"].tolist()
+    within = [drawn.count(action) for action in newest]
+    # Other draws are from all 100 transitions, of which these are 16.
+    expected = 8000 * (recent + (1 - recent) * 0.16)
+    assert sum(within) == (8000 if recent == 1 else pytest.approx(expected, abs=4 * (8000 * 0.25) ** 0.5))
+    assert chisquare(within).pvalue > 1e-3
+    assert recent == 1 or len(set(drawn)) == 100
+
+
+def test_the_newest_part_of_a_replay_has_a_transition_wherever_episodes_end():
+    """An episode that was cut after its first step leaves an observation that starts no transition as the newest row."""
+    for seed in range(20):
+        world, replay = World(np.random.default_rng(seed), 2, 3), Replay(60, 2, (1,), "<i4", 3)
+        for _ in range(4):
+            replay.insert(Experience(world.chunk(2, ends=0.9), 0, world.sequence))
+            drawn = replay.draw(np.random.default_rng(0), 50, 1.0, 1)["action"].tolist()
+            assert set(drawn) <= {action for lived in world.lived for _, action, _ in lived[-2:]}
+
+
 def test_draws_follow_from_the_generator():
     world = World(np.random.default_rng(1), 2, 2)
     replay = Replay(100, 2, (1,), "<i4", 2)

@@ -37,7 +37,7 @@ def made(case, seed, rows):
 
 
 def rows_of(batch, rows):
-    return type(batch)(*(column[rows] for column in vars(batch).values()))
+    return type(batch)(*(column if column is None else column[rows] for column in vars(batch).values()))
 
 
 @pytest.mark.parametrize("case", CASES)

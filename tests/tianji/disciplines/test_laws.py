@@ -1,5 +1,6 @@
 """Every discipline keeps its laws whatever the order of events, and laws can be broken."""
 
+import contextlib
 import functools
 
 import in_threads
@@ -11,37 +12,45 @@ from hypothesis import strategies as st
 
 from programs.cli import ConfigError
 from tianji.config import DQNConfig, IMPALAConfig, NetworkConfig, PPOConfig, SimulatorConfig, TrainConfig
+from tianji.disciplines.facts import Unpublished
 from tianji.disciplines.laws import (
     Began,
     History,
+    Published,
     Took,
     Used,
     each_chunk_once,
     each_hands_over_once,
     in_flight_within,
+    in_order_of_producers,
     lag_at_most,
     lag_exactly,
     leaves_slots,
     nothing_after_handing_over,
     one_of_each_in_a_round,
     waits_for_weights,
+    weights_on_schedule,
+    whole_tags_in_turn,
 )
+from tianji.disciplines.periodic import Periodic
+from tianji.disciplines.reactor import Reactor
 from tianji.disciplines.registry import DISCIPLINES
 from tianji.disciplines.relaxed import Relaxed
 from tianji.environments.vector import describe
 from tianji.messages import Done, Report, Snapshot
+from tianji.roles import learner
 from tianji.roles.role import Work
 from tianji.roles.training import Update
 from tianji.run.training import train
 from tianji.worlds import lockstep
 from tianji.worlds.history import Historian
 
-PPO = PPOConfig(rollout_steps=8, minibatch_size=64, epochs=1)
+PPO = PPOConfig(rollout_steps=4, minibatch_size=32, epochs=1)
 DQN = DQNConfig(train_every_steps=24, updates=1, batch_size=8, replay_capacity=400, learning_starts=48)
-OF = {"env": "CartPole-v1", "actors": 3, "envs_per_actor": 4, "stop_steps": 960}
+OF = {"env": "CartPole-v1", "actors": 3, "envs_per_actor": 4, "stop_steps": 480}
 MADE = {
     "ppo": TrainConfig(**OF, ppo=PPO, discipline="relaxed"),
-    "impala": TrainConfig(**OF, algo="impala", impala=IMPALAConfig(rollout_steps=8)),
+    "impala": TrainConfig(**OF, algo="impala", impala=IMPALAConfig(rollout_steps=4)),
     "dqn": TrainConfig(**OF | {"envs_per_actor": 1}, algo="dqn", dqn=DQN, network=NetworkConfig(kind="mlp-q", hidden=(8,))),
 }
 CARTPOLE = functools.cache(lambda: describe("CartPole-v1"))
@@ -51,15 +60,23 @@ RAGGED = ("quota-free",)
 OPTIONS = dict.fromkeys(("admitted", "admitted-in-order", "admitted-interruptible"), "eta") | {"stream": "ahead"}
 ONE_STEP = ("stream",)
 RUNS = [("ppo", name) for name in DISCIPLINES.names() if name not in ONE_STEP]
-RUNS += [("impala", name) for name in DISCIPLINES.names()] + [("dqn", name) for name in (*BOUNDED, "off", "free")]
+RUNS += [("impala", name) for name in DISCIPLINES.names()]
+RUNS += [("dqn", name) for name in (*BOUNDED, "off", "free", "reactor", "periodic")]
 
 
-def configured(algo, name, slots, bound):
+def configured(algo, name, slots, bound, **more):
     options = {OPTIONS.get(name, "lag_rounds"): bound} if name in (*BOUNDED, *OPTIONS) and bound != "auto" else {}
+    if name == "periodic":
+        options = {"every_updates": 2 if bound == "auto" else bound + 1}
     # A round may be of one actor's chunks, and it is to have slots left.
     slots += 4 * (name == "free")
     data = {field: getattr(MADE[algo], field) for field in MADE[algo].__struct_fields__}
-    return TrainConfig(**{**data, "discipline": {"name": name, **options}, "chunk_slots": slots})
+    return TrainConfig(**{**data, "discipline": {"name": name, **options}, "chunk_slots": slots, **more})
+
+
+SMALL = {"envs_per_actor": 1, "stop_steps": 96, "network": NetworkConfig(kind="mlp-separate", hidden=(8,))}
+BRIEF = {"ppo": SMALL, "impala": SMALL, "dqn": {"stop_steps": 192}}
+"""Runs of eight rounds with few steps and a small network. What laws are about is the order of events, which is the same."""
 
 
 def ran(config, order):
@@ -79,7 +96,7 @@ def ran(config, order):
 @settings(max_examples=60, deadline=None)
 @given(order=st.integers(0, 10**6), slots=st.integers(2, 5), bound=st.sampled_from(["auto", 0, 1, 3]))
 def test_laws_hold_in_every_order_of_events_and_the_run_ends(algo, name, order, slots, bound):
-    config = configured(algo, name, slots, bound)
+    config = configured(algo, name, slots, bound, **BRIEF[algo])
     history, _ = ran(config, order)
     assert config.rule.laws
     for law in config.rule.laws:
@@ -117,8 +134,8 @@ def test_fragments_that_are_cut_or_go_on_with_newer_weights_are_trained_on(algo,
         for law in config.rule.laws:
             assert list(law.broken(historian.history, config.rule)) == [], law.text
     assert all(np.isfinite(np.frombuffer(m.weights, "<f4")).all() for m in told if isinstance(m, Snapshot))
-    for learner in (m for m in told if isinstance(m, Report) and m.role.startswith("learner")):
-        assert learner.counters["steps"] > config.stop_steps - 2 * config.round_steps
+    for report in (m for m in told if isinstance(m, Report) and m.role.startswith("learner")):
+        assert report.counters["steps"] > config.stop_steps - 2 * config.round_steps
     assert all(0 < chunk.count <= config.chunk_samples for chunk in used)
     if what == "cut":
         assert any(chunk.count < config.chunk_samples for chunk in used)
@@ -145,8 +162,10 @@ def test_laws_hold_where_roles_really_wait_for_each_other(algo, name, placement,
     assert name in RAGGED or used * config.chunk_samples > config.stop_steps - config.round_steps
 
 
-@pytest.mark.parametrize("algo", ["ppo", "impala"])
-@pytest.mark.parametrize("name", ["strict", "exactly-one-round"])
+BARRIERS = [(algo, name) for algo in ("ppo", "impala") for name in ("strict", "exactly-one-round", "reactor")]
+
+
+@pytest.mark.parametrize(("algo", "name"), [*BARRIERS, ("dqn", "reactor")])
 def test_a_barrier_gives_the_same_weights_in_every_order(algo, name):
     found = {
         ran(configured(algo, name, slots, "auto"), order)[1] for order, slots in [(None, 2), (1, 2), (2, 3), (3, 4), (4, 2)]
@@ -159,6 +178,99 @@ def test_admission_in_order_of_nothing_ahead_is_strict_to_the_bit(algo):
     strict = ran(configured(algo, "strict", 3, "auto"), None)[1]
     assert {ran(configured(algo, "admitted-in-order", 3, 0), order)[1] for order in (None, 1, 2)} == {strict}
     assert ran(configured(algo, "admitted-in-order", 3, 1), None)[1] != strict
+
+
+@pytest.mark.parametrize("algo", ["ppo", "impala"])
+def test_reactors_that_fill_no_replay_are_strict_to_the_bit(algo):
+    assert ran(configured(algo, "reactor", 3, "auto"), 1)[1] == ran(configured(algo, "strict", 3, "auto"), None)[1]
+
+
+def test_a_replay_depends_on_the_order_of_events_unless_its_rounds_are_tags():
+    assert len({ran(configured("dqn", "relaxed", 3, "auto"), order)[1] for order in (1, 2, 3)}) > 1
+
+
+@pytest.mark.parametrize(("starts", "silent"), [(0, 0), (1, 0), (9, 1), (24, 1), (48, 2), (50, 2), (58, 3)])
+def test_the_tags_that_fill_a_replay_are_under_way_at_once_and_the_run_goes_on(starts, silent):
+    """Chunks have 8 steps and tags 24. The first chunk that is there when the replay is warm is paid for."""
+    dqn = msgspec.structs.replace(DQN, learning_starts=starts)
+    config = configured("dqn", "reactor", 3, "auto", dqn=dqn, stop_steps=250)
+    assert config.rule.silent == silent
+    for order in (None, 1, 2):
+        history, _ = ran(config, order)
+        assert [law.text for law in config.rule.laws if list(law.broken(history, config.rule))] == []
+        # Of ten tags that fit into the budget, the last one's weights are for nobody.
+        assert (len(history.took), len(history.published)) == (10, 10 - silent - 1)
+        assert max(one.begun for one in history.began if one.heard == 1) == silent
+
+
+@pytest.mark.parametrize(
+    ("where", "name", "wrong", "says"),
+    [
+        (Reactor, "whole_rounds", False, "takes a tag as a whole"),
+        (Reactor, "next_round", lambda self, pending, part=(): pending[: self.facts.producers], "takes a tag as a whole"),
+        (Reactor, "may_begin", lambda self, begun, heard: heard > 0, "takes a tag as a whole"),
+        (learner, "in_order", list, "in the order of their producers"),
+    ],
+)
+def test_what_a_reactor_may_not_do_breaks_a_law(where, name, wrong, says, monkeypatch):
+    monkeypatch.setattr(where, name, wrong)
+    config, broken = configured("dqn", "reactor", 3, "auto"), set()
+    for order in range(10):
+        historian = Historian()
+        with contextlib.suppress(lockstep.Deadlock):
+            lockstep.run(config, CARTPOLE(), lambda m: "steps" if isinstance(m, Done) else None, order, historian)
+        broken |= {law.text for law in config.rule.laws if list(law.broken(historian.history, config.rule))}
+    assert any(says in text for text in broken)
+
+
+def test_a_tag_is_one_chunk_of_each():
+    dqn = {"send_steps": 4, "discipline": "reactor"}
+    data = {field: getattr(MADE["dqn"], field) for field in MADE["dqn"].__struct_fields__}
+    with pytest.raises(ConfigError, match="one chunk of each of 3 actors in a round, not 6; leave send_steps out"):
+        TrainConfig(**data | dqn).rule.check()
+    with pytest.raises(ConfigError, match="batch_chunks 3: under discipline 'reactor' a buffer passes chunks on one by one"):
+        TrainConfig(**OF, ppo=PPO, batch_chunks=3, discipline="reactor").rule.check()
+
+
+@pytest.mark.parametrize("every", [1, 3])
+def test_age_follows_the_schedule(every):
+    """IMPALA makes an update a round. The freshest chunk that there can be is of the last publication."""
+    config, least = configured("impala", "periodic", 3, every - 1), set()
+    for order in (None, *range(10)):
+        history, _ = ran(config, order)
+        assert {one.since.updates for one in history.published} == {every}
+        for took in history.took:
+            youngest = min(chunk.behind for chunk in took.chunks)
+            assert youngest >= took.since.updates == took.rounds % every
+            least.add(youngest - took.since.updates)
+    assert 0 in least
+
+
+def test_weights_go_out_by_the_time_that_the_learner_works():
+    options = {"name": "periodic", "every_updates": 1, "every_seconds": 0.006}
+    for algo in ("ppo", "dqn"):
+        data = {field: getattr(MADE[algo], field) for field in MADE[algo].__struct_fields__}
+        config = TrainConfig(**data | {"discipline": options})
+        history, _ = ran(config, 1)
+        assert [law.text for law in config.rule.laws if list(law.broken(history, config.rule))] == []
+        assert len(history.published) > 2
+        # Time is a count here, of a thousandth of a second each.
+        assert all(one.since.worked_ns >= 6_000_000 for one in history.published)
+        assert any(one.since.updates > 2 for one in history.published)
+
+
+@pytest.mark.parametrize("algo", ["ppo", "dqn"])
+@pytest.mark.parametrize(("times", "says"), [(0, "too early"), (2, "were due")])
+def test_weights_that_go_out_off_their_schedule_break_its_law(algo, times, says, monkeypatch):
+    config = configured(algo, "periodic", 3, 3)
+
+    def at_another_time(self, pending, since):
+        return since.updates >= times * self.options.every_updates
+
+    monkeypatch.setattr(Periodic, "may_publish", at_another_time)
+    found = list(weights_on_schedule.broken(ran(config, 1)[0], config.rule))
+    assert found
+    assert all(line.endswith(says) for line in found)
 
 
 @pytest.mark.parametrize("eta", [0, 1, 3])
@@ -301,6 +413,15 @@ def test_the_disciplines_differ():
     assert any(list(law.broken(history, strict)) for law in strict.laws)
 
 
+def test_reactors_with_a_replay_are_the_same_run_in_processes_whatever_they_are_held_up_by():
+    config = configured("dqn", "reactor", 3, "auto")
+    data = {field: getattr(config, field) for field in config.__struct_fields__}
+    waits = SimulatorConfig(step_seconds=0.002, distribution="pareto", alpha=1.5, spread=4.0)
+    alone = train(TrainConfig(**data | {"world": "lockstep"})).weights
+    for more in ({}, {"simulator": waits}):
+        assert np.array_equal(train(TrainConfig(**data | more)).weights, alone)
+
+
 def test_exactly_one_round_is_the_same_run_in_processes_whatever_they_are_held_up_by():
     config = configured("ppo", "exactly-one-round", 2, "auto")
     data = {field: getattr(config, field) for field in config.__struct_fields__}
@@ -343,6 +464,19 @@ def test_laws_say_what_breaks_them():
         assert broken(each_hands_over_once, History([], [Took("learner", 5, tuple(chunks))])) == wrong
     handed = History([Began("actor", 3, heard, handed=1) for heard in (1, 2)], [])
     assert broken(nothing_after_handing_over, handed) == 1
+    tags = {
+        0: [[(0, 0), (1, 0), (2, 0)], [(2, 1), (0, 1), (1, 1)]],
+        1: [[(0, 0), (1, 0), (2, 0)], [(0, 1), (1, 1), (2, 0)]],
+        2: [[(0, 0), (1, 0)], [(2, 0)]],
+    }
+    for wrong, taken in tags.items():
+        told = History([], [Took("learner", n, tuple(Used(*one, 0) for one in tag)) for n, tag in enumerate(taken)])
+        assert broken(whole_tags_in_turn, told) == wrong
+        assert broken(in_order_of_producers, told) == (wrong == 0)
+    scheduled = configured("ppo", "periodic", 3, 3).rule
+    given = [Published("learner", Unpublished(updates)) for updates in (3, 4, 5)]
+    begun = [Took("learner", 5, (), Unpublished(updates)) for updates in (0, 3, 4)]
+    assert len(list(weights_on_schedule.broken(History([], begun, given), scheduled))) == 2
     parts = History([], [Took("learner", 5, (Used(n, 0, 0),)) for n in (0, 2, 1)])
     assert broken(one_of_each_in_a_round, parts) == 0, "a round may be taken in parts"
     one_of_each = next(law for law in rule.laws if "every actor" in law.text)
