@@ -46,8 +46,7 @@ def frontier(views: Sequence[Ruled], style: Style) -> Drawing | None:
         marks += [{"workload": view.name, **mark} for mark in (*family, *alone)]
         axis.axhline(1, color=INK, linewidth=0.8, linestyle=DASHED)
         axis.set_title(view.name, loc="left")
-        axis.set_xscale("symlog", linthresh=1)
-        axis.set_xlim(left=-0.1)
+        axis.set_xlim(left=-0.2)
         axis.set_ylim(bottom=0)
         axis.set_xlabel("mean age of samples, rounds")
         axis.set_ylabel("samples/s over strict's")

@@ -1,0 +1,47 @@
+"""What the documentation says of disciplines is what the sealed session says."""
+
+import pytest
+from elsewhere import ROOT
+
+from reports import dataset
+from reports.disciplines.figures import frontier
+from reports.disciplines.view import Ruled
+from reports.styles import PAGE
+from reports.tables import markdown
+
+COLUMNS = ["Discipline", "Samples/s", "Bound", "Share of the bound", "Over strict's", "Age, mean", "Age p99"]
+
+
+@pytest.fixture(scope="module")
+def view():
+    (found,) = Ruled.all(dataset.load([ROOT / "results" / "disciplines" / "cartpole-ppo-straggler.parquet"]))
+    return found
+
+
+def test_the_table_of_the_documentation_is_the_sessions(view):
+    text = (ROOT / "docs" / "disciplines.md").read_text()
+    shown = text.partition("<!-- straggler -->\n")[2].partition("<!-- end of straggler -->")[0]
+    assert shown.strip() == markdown(view.frame("throughput")[COLUMNS]).strip()
+
+
+def test_what_waits_is_told_with_who_waits(view):
+    waiting = view.frame("waiting").set_index("Discipline")
+    assert float(waiting.loc["strict", "Actors wait for weights"]) > 0.7
+    assert float(waiting.loc["admitted, eta = 1", "Actors wait for credit"]) == pytest.approx(0.52, abs=0.02)
+    assert float(waiting.loc["no balance", "Learner waits for samples"]) < 0.05
+
+
+def test_the_sentences_name_what_stays_below_its_bound(view):
+    assert view.findings[0] == (
+        "These disciplines stay below 0.9 of what their rule allows: admitted, eta = 1, admitted-interruptible, eta = 1."
+    )
+    assert view.findings[1].startswith("Relaxed trains on 5.14x [5.05, 5.22] as many samples a second as strict")
+
+
+def test_the_frontier_has_a_mark_for_each_discipline(view):
+    with PAGE.applied():
+        marks = frontier([view], PAGE).marks
+    assert set(marks["system"]) == set(view.shown)
+    strict = marks[marks["system"] == "tianji"].iloc[0]
+    assert (strict["value"], strict["age"]) == (1.0, 0.0)
+    assert frontier([], PAGE) is None
