@@ -12,6 +12,7 @@ import shutil
 from pathlib import Path
 
 import nox
+from nox.command import CommandFailed
 
 nox.options.sessions = ["tests"]
 nox.options.default_venv_backend = "virtualenv"
@@ -211,6 +212,22 @@ def outputs(folder: Path) -> list[str]:
         f"--{kind}={folder / name}"
         for kind, name in (("json", "regression.json"), ("junit", "regression.xml"), ("markdown", "regression.md"))
     ]
+
+
+@nox.session
+def conformance(session: nox.Session) -> None:
+    """Check whether every system that can run here keeps the contract. `-- NAME...`: only these."""
+    install(session, "bench,sb3")
+    listed = session.run("python", "-m", "baselines", "list", silent=True, log=False)
+    able = [line.partition(":")[0] for line in listed.splitlines() if "(cannot run here: " not in line]
+    failed = []
+    for name in session.posargs or able:
+        try:
+            session.run("python", "-m", "baselines", "check", name, "--only", "conformance", **GRACE)
+        except CommandFailed:
+            failed.append(name)
+    if failed:
+        session.error(f"failed: {', '.join(failed)}")
 
 
 @nox.session

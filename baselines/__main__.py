@@ -1,4 +1,4 @@
-"""`python -m baselines list | check NAME [--workload FILE.toml]`."""
+"""`python -m baselines list | check NAME [--only PART] [--workload FILE.toml]`."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from tianji.settings import convert, read_toml
 
 WORKLOADS = Path(__file__).parents[1] / "suites" / "workloads"
 """Where the project keeps workload files: data, which any package may read."""
+CERTIFICATE, CONFORMANCE = PARTS = ("certificate", "conformance")
 
 
 def parser() -> OneLineParser:
@@ -24,10 +25,11 @@ def parser() -> OneLineParser:
     top = OneLineParser(prog="baselines", description="The systems of the comparison.")
     commands = top.add_subparsers(dest="command", required=True, metavar="list|check")
     commands.add_parser("list", help="systems, and whether they can run here")
-    check = commands.add_parser("check", help="the equivalence certificate of a system")
+    check = commands.add_parser("check", help="the equivalence certificate of a system, and whether it keeps the contract")
     check.add_argument("name", metavar="NAME", help="a system; `list` shows all")
     check.add_argument("--workload", type=Path, action="append", metavar="FILE", help="TOML or JSON (default: every workload)")
-    check.add_argument("--json", action="store_true", help="print findings as JSON")
+    check.add_argument("--only", choices=PARTS, help="one part (default: both; the certificate with --workload or --json)")
+    check.add_argument("--json", action="store_true", help="print the certificate's findings as JSON")
     return top
 
 
@@ -49,9 +51,33 @@ def _read(path: Path) -> Workload:
 
 
 def check(options: Any) -> int:
-    """Print what is equal; exit status 1 where something differs."""
+    """Print the certificate, then what the conformance kit found; exit status 1 where something differs or failed."""
     if reason := system.get(options.name).available():
         raise ConfigError(f"system {options.name} cannot run here: {reason}")
+    of_certificate = options.workload is not None or options.json
+    if options.only == CONFORMANCE and of_certificate:
+        raise ConfigError("--only conformance: --workload and --json are for the certificate; leave them out")
+    done = DONE
+    if options.only != CONFORMANCE:
+        done = certify(options)
+    if options.only == CONFORMANCE or (options.only is None and not of_certificate):
+        done = max(done, conform(options.name))
+    return done
+
+
+def conform(name: str) -> int:
+    """Print one line for each check of the conformance kit; exit status 1 where one failed."""
+    from baselines.conformance import kit
+
+    failed = False
+    for found in kit.conform(name, system.get(name)):
+        print(found, flush=True)
+        failed = failed or found.failed is not None
+    return FAILED if failed else DONE
+
+
+def certify(options: Any) -> int:
+    """Print what is equal; exit status 1 where something differs."""
     rows = []
     for path in options.workload or sorted(WORKLOADS.glob("*.toml")):
         workload = _read(path)

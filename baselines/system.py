@@ -73,6 +73,19 @@ class Recorder(Protocol):
     def snapshot(self, at_ns: int, steps: int, version: int, weights: NDArray[np.float32]) -> None:
         """Record a snapshot: the flat vector of the workload's network (see `tianji.algorithms.networks`)."""
 
+    def snapshot_file(self, at_ns: int, steps: int, version: int, file: str) -> None:
+        """Record a snapshot that is a file of the system's own, which its player plays (`System.player`).
+
+        Parameters
+        ----------
+        file
+            path below `directory`, such as `snapshots/000001024.zip`. A file named `.safetensors` is a flat vector as
+            `tianji.policy.save_policy` writes it, which needs no player.
+        """
+
+    def event(self, event: str, ns: int, /, **fields: Any) -> None:
+        """Record an event as its line has it (`baselines.recording`)."""
+
     def progress(self, at_ns: int, role: str, counts: Mapping[str, float]) -> None:
         """Record the progress of a process: totals since its start, by metric.
 
@@ -103,6 +116,15 @@ class System(ABC):
     def interpreter(self) -> list[str]:
         """Command that starts this system's Python. Override it if dependencies clash."""
         return [sys.executable]
+
+    def player(self) -> list[str] | None:
+        """Command that plays snapshots that are no flat vectors; None if the system has none.
+
+        The evaluator adds four arguments: the snapshot's file, the environment's id, the seed of the first episode and the
+        number of episodes. The others' seeds count up from the first. The command plays one greedy episode from each seed,
+        prints their returns as a list in one line of JSON, the last line of its output, and ends with status 0.
+        """
+        return None
 
     @abstractmethod
     def available(self) -> str | None:

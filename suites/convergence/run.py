@@ -19,6 +19,8 @@ from tianji.settings import convert
 MEASURED_SHARE = 0.8
 """Share of a cell's time for the progress bar. The rest is evaluation."""
 
+OWN_PLAYER = "Snapshots that are no flat vectors are played by the system's own player, not by the common one."
+
 
 class Convergence(Suite):
     """Time to a return."""
@@ -69,11 +71,12 @@ class Convergence(Suite):
             limit_s=workload.budget_seconds,
             judged=workload,
             stop_at_goal=stop_at_goal,
+            player=under_test.player(),
             manifest={
                 "system_title": under_test.title,
                 "division": workload.division,
                 "configuration": configuration | ({"stop_at_goal": True} if stop_at_goal else {}),
-                "deviations": under_test.deviations(task),
+                "deviations": [*under_test.deviations(task), *([] if under_test.player() is None else [OWN_PLAYER])],
             },
         )
 

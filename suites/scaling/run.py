@@ -109,6 +109,7 @@ class Scaling(Suite):
             command=[sys.executable, "-m", "suites.scaling.cell"],
             limit_s=workload.budget_seconds,
             judged=workload if experiment.to_threshold else None,
+            player=under_test.player(),
             manifest={
                 "system_title": under_test.title,
                 "division": workload.division,

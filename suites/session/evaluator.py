@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -16,12 +16,16 @@ from typing import Literal
 from threadpoolctl import threadpool_limits
 
 from baselines.workload import Workload
+from programs.cli import ConfigError
+from programs.process import adopt_orphans
 from suites.records.events import Evaluation, Snapshot
-from suites.session import forks
+from suites.session import forks, players
 from suites.statistics.intervals import streaks
 from tianji.policy import load_policy
 from tianji.run.play import Player
 
+FLAT = ".safetensors"
+"""Ending of snapshots that are the flat vector of a network of `tianji.algorithms.networks`."""
 WORTH_A_JUDGE = 4
 """Snapshots for which one more process pays: it takes about half a second to start."""
 
@@ -33,6 +37,7 @@ def evaluate(
     progress: Callable[[float], None],
     *,
     stop_at_goal: bool = False,
+    player: Sequence[str] | None = None,
 ) -> Iterator[Evaluation]:
     """Play every snapshot; then confirm the crossing, on episodes of other seeds.
 
@@ -46,9 +51,15 @@ def evaluate(
     stop_at_goal
         snapshots are played in their order, some at a time, and no further than the crossing is confirmed, which it is where it
         would be if all were played.
+    player
+        command that plays snapshots that are no flat vectors (`System.player`).
 
     Raises
     ------
+    PlayerFailed
+        when the player did not play a snapshot.
+    ConfigError
+        for a flat vector that is damaged or of another network, or a snapshot that needs a player if there is none.
     concurrent.futures.process.BrokenProcessPool
         when a process that plays was killed.
     Exception
@@ -59,7 +70,7 @@ def evaluate(
         return
     judges = min(len(os.sched_getaffinity(0)), math.ceil(len(snapshots) / WORTH_A_JUDGE))
     # Not forked: the runner has threads of its own.
-    with forks.pool("tj-judge", judges, "spawn", partial(_begin, workload)) as pool:
+    with forks.pool("tj-judge", judges, "spawn", partial(_begin, workload, player)) as pool:
 
         def play(
             chosen: list[Snapshot], purpose: Literal["curve", "confirm"], first_seed: int
@@ -87,20 +98,30 @@ def evaluate(
                         return
 
 
-def _begin(workload: Workload) -> None:
+def _begin(workload: Workload, command: Sequence[str] | None) -> None:
     """In a process that plays: get ready."""
-    global _player, _episodes
+    global _player, _workload, _command
     threadpool_limits(1)
-    _episodes = workload.evaluation.episodes
-    _player = Player(workload.env, _episodes, workload.games, workload.simulator)
+    adopt_orphans()
+    _workload, _command = workload, command
+    _player = Player(workload.env, workload.evaluation.episodes, workload.games, workload.simulator)
 
 
 _player: Player
-_episodes: int
+_workload: Workload
+_command: Sequence[str] | None
 """Of this process, where it plays."""
 
 
 def _play(first_seed: int, file: Path) -> list[float]:
     """Returns of a policy's greedy episodes, one from each seed."""
-    returns: list[float] = _player.play(load_policy(file), range(first_seed, first_seed + _episodes)).tolist()
+    episodes = _workload.evaluation.episodes
+    if file.suffix != FLAT:
+        if _command is None:
+            raise ConfigError(f"{file}: is no {FLAT} file, and its system has no player")
+        return players.play(_command, file, _workload.env, first_seed, episodes)
+    policy, seen = load_policy(file), _player.describe
+    if (policy.network.features, policy.network.actions) != (seen.features, seen.actions):
+        raise ConfigError(f"{file}: its network is not for {_workload.env}")
+    returns: list[float] = _player.play(policy, range(first_seed, first_seed + episodes)).tolist()
     return returns

@@ -17,13 +17,17 @@ from programs.cli import ConfigError
 from suites.records import bundle, machine
 from suites.records.bundle import PARTIAL, Manifest
 from suites.records.events import AnyEvent, Episode, FirstStep, Phase, Progress, Snapshot
+from suites.records.limits import BundleError
 from suites.session.evaluator import evaluate
 from suites.session.plan import Cell, Plan, read
+from suites.session.players import PlayerFailed
 from suites.session.progress import Reporter
 from suites.session.suite import Suite
 from suites.testbed import local
 
-SESSION, TASK = "session.json", "task.json"
+SESSION, TASK, EVENTS = "session.json", "task.json", "events.jsonl"
+REJECTED = "rejected.jsonl"
+"""Events of a failed run that are not of the schema."""
 MEASURED_SHARE = 0.8
 """Share of a cell's time for the progress bar, if its snapshots are evaluated. The rest is evaluation."""
 BEFORE = ("testbed", "check", "company", "setup")
@@ -119,19 +123,25 @@ def run_cell(suite: Suite, plan: Plan, cell: Cell, out: Path, progress: Callable
 
     outcome = local.run(work.command, partial, work.limit_s, watch)
     (partial / TASK).unlink()
-    events = _repair(partial / "events.jsonl")
-    failure = _failure(outcome, suite.lacks(work, events))
+    events, refused = _repair(partial / EVENTS)
+    failure = _failure(outcome, refused or suite.lacks(work, events))
     later: list[AnyEvent] = list(outcome.usage)
     if failure is None and work.judged is not None:
         snapshots = [event for event in events if isinstance(event, Snapshot)]
-        later += evaluate(
-            partial,
-            work.judged,
-            snapshots,
-            lambda done: progress(share + (1 - share) * done, "evaluating snapshots"),
-            stop_at_goal=work.stop_at_goal,
-        )
-    with (partial / "events.jsonl").open("ab") as file:
+        try:
+            later += list(
+                evaluate(
+                    partial,
+                    work.judged,
+                    snapshots,
+                    lambda done: progress(share + (1 - share) * done, "evaluating snapshots"),
+                    stop_at_goal=work.stop_at_goal,
+                    player=work.player,
+                )
+            )
+        except (ConfigError, PlayerFailed) as error:
+            failure = f"its snapshots cannot be evaluated: {error}"
+    with (partial / EVENTS).open("ab") as file:
         file.writelines(bundle.encode_event(event) + b"\n" for event in later)
     manifest = Manifest(
         schema=bundle.SCHEMA,
@@ -185,13 +195,18 @@ def phases(events: Sequence[AnyEvent]) -> dict[str, float]:
     return {name: (end - ns) / 1e9 for (name, ns), (_, end) in pairwise(marks)}
 
 
-def _repair(path: Path) -> list[AnyEvent]:
-    """Events of a run; a last line that was cut short by a kill is dropped."""
+def _repair(path: Path) -> tuple[list[AnyEvent], str | None]:
+    """Events of a run, and why they are refused, if they are; a last line that was cut short by a kill is dropped."""
     data = path.read_bytes() if path.exists() else b""
     whole = data[: data.rfind(b"\n") + 1]
     if whole != data or not path.exists():
         path.write_bytes(whole)
-    return bundle.read_events(path)
+    try:
+        return bundle.read_events(path), None
+    except BundleError as error:
+        path.rename(path.with_name(REJECTED))
+        path.touch()
+        return [], str(error)
 
 
 def _last_line(text: str) -> str:

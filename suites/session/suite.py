@@ -50,6 +50,8 @@ class Work(Struct, frozen=True, kw_only=True):
     """Whose snapshots are played afterwards; None: nothing is."""
     stop_at_goal: bool = False
     """Whether they are played no further than the crossing is confirmed."""
+    player: Sequence[str] | None = None
+    """Command that plays those that are no flat vectors (`System.player`)."""
     manifest: Mapping[str, Any]
     """Fields of the manifest that are not of the plan, the cell or the machine."""
 
@@ -104,7 +106,8 @@ class Suite(ABC):
     def progress(self, work: Work, folder: Path) -> tuple[float, str]:
         """Progress of a cell, 0 to 1, and in words. It is called about every second. By default the newest snapshot counts."""
         assert work.judged is not None
-        steps = max((int(path.stem) for path in (folder / "snapshots").glob("*.safetensors")), default=0)
+        named = (path.stem for path in (folder / "snapshots").glob("*.*"))
+        steps = max((int(stem) for stem in named if stem.isdecimal()), default=0)
         return steps / work.judged.budget_steps, f"{steps:,} of {work.judged.budget_steps:,} steps"
 
     def lacks(self, work: Work, events: Sequence[AnyEvent]) -> str | None:

@@ -1,0 +1,1 @@
+"""Stable-Baselines3's A2C as an outside system."""
