@@ -100,7 +100,7 @@ def systems(draw):
 
 
 @settings(max_examples=300, deadline=None)
-@given(systems(), st.randoms(use_true_random=False), st.sampled_from(["any", "actors first", "learner first"]))
+@given(systems(), st.randoms(use_true_random=True), st.sampled_from(["any", "actors first", "learner first"]))
 def test_whatever_the_order_nobody_is_stuck_and_the_ratio_stays_in_its_band(system, chance, order):
     b = system.balance
     favourites = {"any": (), "actors first": ("produce", "forward", "grant"), "learner first": ("end", "begin")}[order]
@@ -121,7 +121,7 @@ def test_whatever_the_order_nobody_is_stuck_and_the_ratio_stays_in_its_band(syst
 
 
 @settings(max_examples=200, deadline=None)
-@given(systems(), st.randoms(use_true_random=False))
+@given(systems(), st.randoms(use_true_random=True))
 def test_no_actor_waits_for_a_slower_one(system, chance):
     """While the learner lacks samples, an actor without credit gets some as soon as the learner has seen to what it can do.
 
