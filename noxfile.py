@@ -9,6 +9,7 @@ import argparse
 import json
 import os
 import shutil
+import sys
 from pathlib import Path
 
 import nox
@@ -109,6 +110,23 @@ def measure(session: nox.Session, name: str, usual: list[str]) -> None:
     session.run("tianji-report", "build", str(folder), "--out", str(folder / "report"), "--svg")
     # Nothing is left to do: this only says again which runs failed, if any did.
     session.run(*run, "--resume", silent=True)
+
+
+@nox.session(venv_backend="none")
+def environment(session: nox.Session) -> None:
+    """Make the environment of a system that needs its own, .nox/environment-NAME: `-- sbx`. It is made anew if it is there."""
+    kept = Path("baselines", "environments")
+    known = sorted(path.stem for path in kept.glob("*.txt"))
+    if len(session.posargs) != 1 or session.posargs[0] not in known:
+        session.error(f"name one environment after `--`: {', '.join(known)}")
+    (name,) = session.posargs
+    folder = Path(".nox", f"environment-{name}").absolute()
+    shutil.rmtree(folder, ignore_errors=True)
+    session.run(sys.executable, "-m", "venv", str(folder))
+    wanted = ["-q", "-c", str(kept / f"{name}.txt"), "-e", f".[{name}]"]
+    session.run(str(folder / "bin" / "python"), "-m", "pip", "install", *wanted, env=QUIET, external=True)
+    # What `baselines.environments` looks for: an environment is not used before all of it is there.
+    (folder / "made").touch()
 
 
 @nox.session

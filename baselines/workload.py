@@ -108,10 +108,13 @@ class Workload(Settings, kw_only=True):
     @property
     def beyond_common(self) -> str | None:
         """Features of this workload that have no translation to other programs, in words; None: there are none."""
+        return "IMPALA is not translated to it" if self.algo == "impala" else self.beyond_all
+
+    @property
+    def beyond_all(self) -> str | None:
+        """As `beyond_common`, but for a program that also has IMPALA."""
         if self.update_seconds:
             return "a learner that waits is not translated to it"
-        if self.algo == "impala":
-            return "IMPALA is not translated to it"
         network = self.network
         options = ["dueling streams"] * network.dueling + ["GELU"] * (network.activation == "gelu")
         if network.kind not in ("mlp-separate", "mlp-q") or options:

@@ -63,7 +63,7 @@ class RLlib(System):
 
     def deviations(self, task: Task) -> list[str]:
         sampling = max(1, self.env_runners(task))
-        own: list[str] = ALGORITHMS[task.workload.algo].deviations(task.workload, sampling, max(1, self.learners(task)))
+        own: list[str] = self.translation(task.workload).deviations(task.workload, sampling, max(1, self.learners(task)))
         told = [
             *own,
             "An episode's environment is reset in the following vector step (Gymnasium's default); that row is not counted.",
@@ -97,10 +97,22 @@ class RLlib(System):
         """Remote learners; 0: it is in the driver."""
         return 0
 
+    def translation(self, workload: Workload) -> ModuleType:
+        """Module that translates a workload's algorithm."""
+        return ALGORITHMS[workload.algo]
+
+    def iteration_steps(self, workload: Workload) -> int:
+        """Least environment steps of one of its training iterations; 0: one round."""
+        return 0
+
+    def optimizer_steps(self, workload: Workload, before: int, rows: int) -> int:
+        """Optimizer steps so far, after an iteration that trained on `rows` rows."""
+        minibatch: int = self.translation(workload).minibatch(workload)
+        return before + round(rows / minibatch)
+
     def settings(self, task: Task) -> dict[str, Any]:
         w, runners, learners = task.workload, self.env_runners(task), self.learners(task)
-        algorithm = ALGORITHMS[w.algo]
-        training = algorithm.training(w, max(1, learners))
+        training = self.translation(w).training(w, max(1, learners))
         if "training_intensity" in training and runners:
             # RLlib multiplies by one worker more than it has.
             training["training_intensity"] *= runners / (runners + 1)
@@ -112,11 +124,11 @@ class RLlib(System):
             "gym_env_vectorize_mode": vectorize_mode(w),
             "training": training,
             "model": {"fcnet_hiddens": list(w.network.hidden), "fcnet_activation": w.network.activation}
-            | ({"vf_share_layers": False} if w.algo == "ppo" else {}),
+            | ({} if w.algo == "dqn" else {"vf_share_layers": False}),
             **({"placement": cluster.placement(learners)} if runners and task.cluster is not None else {}),
         }
 
-    def certify(self, frozen: Frozen) -> Evidence:
+    def certify(self, frozen: Frozen) -> Evidence | None:
         from baselines.rllib import evidence
 
         # What a learner computes does not depend on where it is; here it can be built without Ray.
@@ -165,7 +177,7 @@ class RLlib(System):
         s = self.settings(task)
         placement = s.get("placement", {"env_runners": {}, "learners": {}})
         config = (
-            ALGORITHMS[task.workload.algo]
+            self.translation(task.workload)
             .base_config(task.workload)
             .environment(**environment(task.workload))
             .framework("torch")
@@ -179,7 +191,7 @@ class RLlib(System):
             .learners(num_learners=s["num_learners"], **placement["learners"])
             .training(**s["training"])
             .rl_module(model_config=DefaultModelConfig(**s["model"]))
-            .reporting(min_sample_timesteps_per_iteration=0, min_time_s_per_iteration=0)
+            .reporting(min_sample_timesteps_per_iteration=self.iteration_steps(task.workload), min_time_s_per_iteration=0)
             .debugging(seed=task.seed, log_level="ERROR")
         )
         if self.probe:
@@ -197,7 +209,6 @@ class RLlib(System):
 
     def train(self, task: Task, recorder: Recorder) -> None:
         w, steps, version, snapshot_at = task.workload, 0, 0, 0
-        rows = ALGORITHMS[w.algo].minibatch(w)
         start = time.monotonic_ns()
         recorder.first_step(start)
         self._snapshot(recorder, 0, 0)
@@ -214,7 +225,7 @@ class RLlib(System):
             before, steps = steps, int(result["num_env_steps_sampled_lifetime"])
             trained = int(result.get("learners", {}).get(MODULE, {}).get("num_module_steps_trained", 0))
             consumed += trained
-            version += round(trained / rows)
+            version = self.optimizer_steps(w, version, trained)
             now = time.monotonic_ns()
             if now - told_ns >= PROGRESS_S * 1e9:
                 self._progress(recorder, now, steps, consumed)

@@ -40,8 +40,8 @@ def to_rllib(network: FlatNetwork, flat: Vector, like: Mapping[str, Any]) -> dic
     state = {name: np.asarray(value) for name, value in like.items()}
     tensors = network.named_tensors(flat)
     for ours, theirs in _names(network).items():
-        # A target network, where there is one, begins as a copy.
-        for name in (theirs, f"_target_{theirs}"):
+        # A target network (of DQN) or an old policy (of APPO), where there is one, begins as a copy.
+        for name in (theirs, f"_target_{theirs}", f"_old_{theirs}"):
             if name in state:
                 state[name] = np.ascontiguousarray(tensors[ours].T)
     return state

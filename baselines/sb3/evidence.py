@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -22,53 +23,69 @@ def collect(frozen: Frozen, model: Any) -> Evidence:
     return _ppo(frozen, model) if frozen.workload.algo == "ppo" else _dqn(frozen, model)
 
 
+def fill_rollouts(chunk: Mapping[str, Any], buffer: Any, gamma: float, values: Callable[[Any], torch.Tensor]) -> None:
+    """Fill a rollout buffer with the frozen chunk and let it compute its targets, as its `collect_rollouts` does.
+
+    Parameters
+    ----------
+    values
+        gives the state values of observations.
+    """
+    t_max, b_max = chunk["action"].shape
+    finals = iter(values(chunk["final_observation"]).numpy())
+    starts = np.ones(b_max, np.float32)
+    buffer.reset()
+    for t in range(t_max):
+        # A truncated step's reward is bootstrapped, and any end is an episode's start.
+        reward = chunk["reward"][t].copy()
+        for b in np.flatnonzero(chunk["truncated"][t]):
+            reward[b] += gamma * next(finals)
+        log_probability = torch.as_tensor(chunk["log_probability"][t].copy())
+        observation = chunk["observation"][t]
+        buffer.add(observation, chunk["action"][t][:, None], reward, starts, values(observation), log_probability)
+        starts = (chunk["terminated"][t] | chunk["truncated"][t]).astype(np.float32)
+    buffer.compute_returns_and_advantage(last_values=values(chunk["observation"][t_max]), dones=starts)
+
+
+def samples_of(rows: Mapping[str, Any]) -> Any:
+    """The frozen transitions as a draw from a replay buffer."""
+    from stable_baselines3.common.type_aliases import ReplayBufferSamples
+
+    columns = (rows["action"], rows["terminated"].astype(np.float32), rows["reward"])
+    action, done, reward = (torch.as_tensor(column.copy())[:, None] for column in columns)
+    observation, following = (torch.as_tensor(rows[name].copy()) for name in ("observation", "next_observation"))
+    return ReplayBufferSamples(observation, action, following, done, reward)
+
+
 def _ppo(frozen: Frozen, model: Any) -> Evidence:
     chunk, buffer = frozen.chunk, model.rollout_buffer
-    t_max, b_max = chunk["action"].shape
 
     def values(observation: Any) -> torch.Tensor:
         with torch.no_grad():
             predicted: torch.Tensor = model.policy.predict_values(torch.as_tensor(np.ascontiguousarray(observation)))
         return predicted.flatten()
 
-    finals = iter(values(chunk["final_observation"]).numpy())
-    starts = np.ones(b_max, np.float32)
-    buffer.reset()
-    for t in range(t_max):
-        # As its collect_rollouts does: a truncated step's reward is bootstrapped, and any end is an episode's start.
-        reward = chunk["reward"][t].copy()
-        for b in np.flatnonzero(chunk["truncated"][t]):
-            reward[b] += model.gamma * next(finals)
-        log_probability = torch.as_tensor(chunk["log_probability"][t].copy())
-        observation = chunk["observation"][t]
-        buffer.add(observation, chunk["action"][t][:, None], reward, starts, values(observation), log_probability)
-        starts = (chunk["terminated"][t] | chunk["truncated"][t]).astype(np.float32)
-    buffer.compute_returns_and_advantage(last_values=values(chunk["observation"][t_max]), dones=starts)
+    fill_rollouts(chunk, buffer, model.gamma, values)
     advantages = torch.as_tensor(buffer.advantages.reshape(-1))
     evidence = {
         "targets": buffer.returns.reshape(-1).copy(),
         "advantages": ((advantages - advantages.mean()) / (advantages.std() + 1e-8)).numpy(),
     }
     # The frozen batch has advantages of its own, normalised already: train on it as it stands.
-    rows = batch_of(frozen)
-    buffer.advantages[:] = rows["advantage"].reshape(t_max, b_max)
-    buffer.returns[:] = rows["value_target"].reshape(t_max, b_max)
+    rows, shape = batch_of(frozen), chunk["action"].shape
+    buffer.advantages[:] = rows["advantage"].reshape(shape)
+    buffer.returns[:] = rows["value_target"].reshape(shape)
     model.normalize_advantage = False
-    model.n_epochs = 1
+    model.n_epochs, model.batch_size = 1, len(rows["action"])
     model.ep_info_buffer = model.ep_success_buffer = None
     return evidence | _one_step(frozen.network, model, model.train, "train/loss", frozen.workload.for_ppo.learning_rate)
 
 
 def _dqn(frozen: Frozen, model: Any) -> Evidence:
-    from stable_baselines3.common.type_aliases import ReplayBufferSamples
-
     rows = frozen.transitions
-    columns = (rows["action"], rows["terminated"].astype(np.float32), rows["reward"])
-    action, done, reward = (torch.as_tensor(column.copy())[:, None] for column in columns)
-    following = torch.as_tensor(rows["next_observation"].copy())
+    samples = samples_of(rows)
     with torch.no_grad():
-        best = model.q_net_target(following).max(dim=1).values.numpy()
-    samples = ReplayBufferSamples(torch.as_tensor(rows["observation"].copy()), action, following, done, reward)
+        best = model.q_net_target(samples.next_observations).max(dim=1).values.numpy()
     model.replay_buffer.sample = lambda *_, **__: samples
     size = len(rows["action"])
     targets = rows["reward"] + np.where(rows["terminated"], 0, model.gamma * best)

@@ -12,6 +12,7 @@ from baselines.sb3 import translate
 from baselines.system import Recorder, System, Task
 from baselines.workload import Workload
 from tianji.algorithms import networks
+from tianji.algorithms.networks import Vector
 
 if TYPE_CHECKING:
     from baselines.certificate import Evidence, Frozen
@@ -53,17 +54,11 @@ class StableBaselines3(System):
         self._build(task)
 
     def _build(self, task: Task) -> None:
-        # One thread, as in every system: these matrices are too small for a thread pool to pay.
-        os.environ["OMP_NUM_THREADS"] = "1"
-        import stable_baselines3
-        import torch
+        w, s = task.workload, self.settings(task)
+        self._prepare_threads(s)
         from stable_baselines3.common.env_util import make_vec_env
         from stable_baselines3.common.logger import Logger
 
-        from baselines.sb3 import weights
-
-        w, s = task.workload, self.settings(task)
-        torch.set_num_threads(s["torch_threads"])
         self._environments = make_vec_env(w.env, **s["make_vec_env"])
         arguments = dict(s["arguments"])
         if s["learning_rate_schedule"] == "linear":
@@ -72,28 +67,19 @@ class StableBaselines3(System):
             )
         if "train_freq" in arguments:
             arguments["train_freq"] = tuple(arguments["train_freq"])
-        policy_kwargs = {
-            "net_arch": s["net_arch"],
-            "activation_fn": getattr(torch.nn, s["activation_fn"]),
-            "optimizer_kwargs": s["optimizer_kwargs"],
-        }
-        make = getattr(stable_baselines3, s["algorithm"])
-        self._model = make(s["policy"], self._environments, policy_kwargs=policy_kwargs, **arguments)
+        make = getattr(self._library(), s["algorithm"])
+        self._model = make(s["policy"], self._environments, policy_kwargs=self._policy_kwargs(s), **arguments)
         # Its own logger would leave a folder in /tmp.
         self._model.set_logger(Logger(folder=None, output_formats=[]))
         description = w.describe()
         self._network = networks.build(w.network, description.features, description.actions)
         # Start from the very weights that every other system starts from.
-        self._model.policy.load_state_dict(weights.to_sb3(self._network, self._network.initialise(task.seed)))
+        self._give_weights(self._network.initialise(task.seed))
 
     def train(self, task: Task, recorder: Recorder) -> None:
-        from baselines.sb3 import weights
         from baselines.sb3.record import Record
 
-        policy = self._model.policy
-        record = Record(
-            recorder, task.workload, lambda: weights.from_sb3(self._network, policy.state_dict()), self._optimizer_steps
-        )
+        record = Record(recorder, task.workload, self._weights, self._optimizer_steps)
         # Nobody reads its log: it need not make one.
         self._model.learn(self.settings(task)["total_timesteps"], callback=record, log_interval=None)
         usage = resource.getrusage(resource.RUSAGE_SELF)
@@ -101,6 +87,39 @@ class StableBaselines3(System):
         recorder.process("driver", busy_s, {}, time.process_time(), usage.ru_maxrss * 1024)
         recorder.counter("learner_steps", float(record.steps))
         recorder.counter("learner_optimizer_steps", float(self._optimizer_steps()))
+
+    def _prepare_threads(self, settings: dict[str, Any]) -> None:
+        # One thread, as in every system: these matrices are too small for a thread pool to pay.
+        os.environ["OMP_NUM_THREADS"] = "1"
+        import torch
+
+        torch.set_num_threads(settings["torch_threads"])
+
+    def _library(self) -> Any:
+        """Module that has its algorithms."""
+        import stable_baselines3
+
+        return stable_baselines3
+
+    def _policy_kwargs(self, settings: dict[str, Any]) -> dict[str, Any]:
+        import torch
+
+        return {
+            "net_arch": settings["net_arch"],
+            "activation_fn": getattr(torch.nn, settings["activation_fn"]),
+            "optimizer_kwargs": settings["optimizer_kwargs"],
+        }
+
+    def _give_weights(self, flat: Vector) -> None:
+        from baselines.sb3 import weights
+
+        self._model.policy.load_state_dict(weights.to_sb3(self._network, flat))
+
+    def _weights(self) -> Vector:
+        """The flat vector of the policy as it stands."""
+        from baselines.sb3 import weights
+
+        return weights.from_sb3(self._network, self._model.policy.state_dict())
 
     def _optimizer_steps(self) -> int:
         """Number of optimizer steps by Adam's count. Its own count of updates is one of epochs in PPO."""

@@ -23,7 +23,20 @@ class Trained(View):
 
     suite = "convergence"
     parts = ("ratios", "threshold", "resources", "certificate")
-    order = ("tianji", "tianji-relaxed", "sync", "sync-again", "sync-one", "sync-one-again", "xingtian", "rllib", "sb3")
+    order = (
+        "tianji",
+        "tianji-relaxed",
+        "sync",
+        "sync-again",
+        "sync-one",
+        "sync-one-again",
+        "xingtian",
+        "rllib",
+        "rllib-appo",
+        "rllib-impala",
+        "sb3",
+        "sbx",
+    )
 
     @cached_property
     def labels(self) -> list[str]:

@@ -118,6 +118,8 @@ def overlap_bound(run: Run) -> float | None:
 SCALARS: tuple[tuple[str, str, Callable[[Run], float | None]], ...] = (
     ("production_steps_per_s", "steps/s", lambda run: run.production_steps_per_s),
     ("setup_s", "s", lambda run: run.bundle.manifest.phases_s.get("setup")),
+    # Of systems that compile what they run; it is within set-up, not within the measured time.
+    ("compile_s", "s", lambda run: run.counters.get("compile_s")),
     ("cpu_s", "s", lambda run: run.cpu_s),
     ("peak_rss_bytes", "bytes", lambda run: run.peak_rss_bytes),
     ("optimizer_steps", "updates", lambda run: run.counters.get("learner_optimizer_steps")),

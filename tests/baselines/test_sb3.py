@@ -8,10 +8,10 @@ pytest.importorskip("stable_baselines3", reason="stable-baselines3 is not instal
 
 import torch
 from stable_baselines3.common.vec_env import DummyVecEnv
+from told import Memory, changed
 
 from baselines import system
 from baselines.sb3 import translate, weights
-from baselines.workload import Workload
 from programs.cli import ConfigError
 from suites.session import catalogue
 from tianji.algorithms import dqn_torch, ppo_torch
@@ -21,38 +21,6 @@ from tianji.algorithms.ppo import PPO, Rollouts
 from tianji.environments.vector import describe
 
 NETWORKS = [ActorCritic(4, (64, 64), 2), QNetwork(4, (256, 256), 2)]
-
-
-class Memory:
-    """A recorder that keeps what it is told."""
-
-    may_end = False
-
-    def __init__(self):
-        self.first_steps, self.episodes, self.snapshots, self.processes, self.counters = [], [], [], [], {}
-
-    def first_step(self, *told):
-        self.first_steps.append(told)
-
-    def episode(self, *told):
-        self.episodes.append(told)
-
-    def snapshot(self, *told):
-        self.snapshots.append(told)
-
-    def process(self, *told):
-        self.processes.append(told)
-
-    def counter(self, name, value, role=""):
-        self.counters[name] = value
-
-
-def changed(name: str, **changes) -> Workload:
-    """A workload of the catalogue but for some keys; a table is changed within."""
-    data = msgspec.to_builtins(catalogue.load(name))
-    for key, value in changes.items():
-        data[key] = data[key] | value if isinstance(value, dict) else value
-    return msgspec.convert(data, Workload)
 
 
 @pytest.fixture
