@@ -96,11 +96,15 @@ def _ratios(view: Trained, label: str) -> str:
     names = {REFERENCE: "strict", RELAXED: "relaxed"} if RELAXED in view.labels else {REFERENCE: "TianJi"}
     told = {name: view.fast(first, label, KIND) for first, name in names.items() if label not in (REFERENCE, first)}
     costs = {name: view.costs(first, label, KIND) for first, name in names.items()}
-    return ", ".join(
-        f"{name} x {bounds.SIGNS[one.bound]}{number(one.row['value'])}{_in_cores(costs[name])}"
-        for name, one in told.items()
-        if one.row is not None
-    )
+    return ", ".join(f"{name} x {_said(one)}{_in_cores(costs[name])}" for name, one in told.items() if one.leading is not None)
+
+
+def _said(told: bounds.Told) -> str:
+    """A ratio; where a side missed the return in some block, that of restricted means, then the bound."""
+    easy = "" if told.row is None else f"{bounds.SIGNS[told.bound]}{number(told.row['value'])}"
+    if told.mean is None or told.exact:
+        return easy
+    return f"{number(told.mean['value'])} (mean)" + (f", {easy}" if told.bound else "")
 
 
 def _in_cores(row: Row | None) -> str:

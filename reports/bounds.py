@@ -1,7 +1,8 @@
-"""Ratios of times to a threshold as they may be told: where one side did not always get there, a bound stands for the ratio.
+"""Ratios of times to a threshold as they may be told: where a side did not always get there, what counts all blocks leads.
 
 The ratio itself is over the blocks in which both got there, the easy ones; a bound also knows of the others
-(`suites.statistics.crossings.time_ratios`).
+(`suites.statistics.crossings.time_ratios`). The ratios of expected running times and of restricted means count every block
+(`all_ratios`), so they come first, and a bound never stands alone.
 """
 
 from __future__ import annotations
@@ -10,9 +11,10 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from reports.table import Row
-from reports.tables import inverse, with_interval
+from reports.tables import inverse, number, with_interval
+from suites.statistics.crossings import RATIO, RESTRICTED, RUNNING
 
-METRIC = "time_to_threshold_ratio"
+METRIC = RATIO
 SIGNS = {"at_least": "> ", "at_most": "< ", "": ""}
 WORDS = {"at_least": "more than ", "at_most": "less than ", "": ""}
 INVERSES = {"at_least": "at_most", "at_most": "at_least"}
@@ -27,13 +29,35 @@ class Told(NamedTuple):
     """Which one of `SIGNS` the row's value has."""
     neither: bool = False
     """Each got there in blocks in which the other did not: the ratio has no bound on either side."""
+    mean: Row | None = None
+    """The ratio of restricted means, where a side missed the target in some block."""
+    running: Row | None = None
+    """The ratio of expected running times, likewise; none where a side never reached it."""
 
     @property
     def words(self) -> str:
-        """As a table has it: `1.35x [1.21, 1.51]`, or `> 3.29x (2 of 5)`."""
+        """As a table has it: `1.35x [1.21, 1.51]`, or `ERT 1.10x, restricted mean 1.20x [0.9, 1.6]; > 3.29x (2 of 5)`."""
+        lead, easy = self.lead, self._easy
+        return "; ".join(filter(None, (lead, "" if lead and easy == NOTHING else easy)))
+
+    @property
+    def lead(self) -> str:
+        """What counts every block, as text; empty where every block is in the ratio."""
+        ert = "" if self.running is None else f"ERT {number(self.running['value'])}x"
+        mean = "" if self.mean is None else f"restricted mean {with_interval(self.mean, 'x')}"
+        return ", ".join(filter(None, (ert, mean)))
+
+    @property
+    def _easy(self) -> str:
+        """Of the blocks in which both sides, or one, reached the target."""
         if self.row is None:
             return NEITHER if self.neither else NOTHING
         return SIGNS[self.bound] + counted(self.row)
+
+    @property
+    def leading(self) -> Row | None:
+        """The row that a verdict is read from: the ratio, or the restricted means where it is not of all blocks."""
+        return self.row if self.exact or self.mean is None else self.mean
 
     @property
     def exact(self) -> bool:
@@ -43,7 +67,8 @@ class Told(NamedTuple):
     @property
     def inverse(self) -> Told:
         """Of the other one to this one."""
-        return Told(inverse(self.row), INVERSES.get(self.bound, self.bound), self.neither)
+        rows = (inverse(self.mean), inverse(self.running))
+        return Told(inverse(self.row), INVERSES.get(self.bound, self.bound), self.neither, *rows)
 
 
 def told(find: Callable[[str], Row | None]) -> Told:
@@ -59,9 +84,11 @@ def told(find: Callable[[str], Row | None]) -> Told:
     """
     rows = {bound: find("_".join(filter(None, (METRIC, bound)))) for bound in SIGNS}
     known = {bound: row for bound, row in rows.items() if row is not None and row["value"] is not None}
+    mean, running = (row if row and row["value"] is not None else None for row in map(find, (RESTRICTED, RUNNING)))
     if known.keys() >= {"at_least", "at_most"}:
-        return Told(None, neither=True)
-    return next((Told(row, bound) for bound, row in known.items()), Told(None))
+        return Told(None, neither=True, mean=mean, running=running)
+    bound, row = next(iter(known.items()), ("", None))
+    return Told(row, bound, mean=mean, running=running)
 
 
 def counted(row: Row | None) -> str:

@@ -8,6 +8,9 @@
 - *contradicted*: the whole interval is below 1 (of a share: below half of what is claimed);
 - *inconclusive*: neither, or there are too few blocks for an interval;
 - *not measured here*: there is no such row; the ledger says what it would take.
+
+Every reading must hold, so the worst one decides. The ledger is a family: what speaks for a claim is judged by an interval
+widened for the number of claims that were measured (Bonferroni). What speaks against it needs no more than its 95 %.
 """
 
 from __future__ import annotations
@@ -22,8 +25,12 @@ import pandas as pd
 from msgspec import Struct, field
 
 from reports.dataset import Dataset
+from reports.pairs import SAME_CODE
 from reports.table import Row
 from reports.words import Words
+from suites.scaling.ratios import impossible
+from suites.statistics.crossings import RATIO, RESTRICTED
+from suites.statistics.families import widened
 
 LEDGER = Path(__file__).parent / "claims.toml"
 SCHEMA = "tianji-bench/claims/1"
@@ -68,7 +75,7 @@ class Claim(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     reads_as: float | None = None
     why: str | None = None
     systems: tuple[str, ...] = ("tianji", "tianji-as-published")
-    """Whose values stand beside it; the first one's first reading makes the verdict, where there are several machines on the
+    """Whose values stand beside it; the first one's worst reading makes the verdict, where there are several machines on the
     one that fits its hardware best."""
     hardware: Hardware | None = None
     reading: tuple[Reading, ...] = ()
@@ -94,6 +101,8 @@ class Evidence(Struct, frozen=True, kw_only=True):
     machine: str | None = None
     own_hardware: bool = False
     """Whether that machine is of the claim's kind."""
+    steelman: bool = False
+    """Whether a system in it is one that others published, rebuilt on TianJi's kernels."""
 
 
 class Judged(Struct, frozen=True, kw_only=True):
@@ -106,6 +115,17 @@ class Judged(Struct, frozen=True, kw_only=True):
     verdict: ClaimVerdict
     evidence: tuple[Evidence, ...] = field(name="findings")
     needs: str
+
+    @property
+    def steelman(self) -> bool:
+        """Whether every reading is of a system that others published, rebuilt on TianJi's kernels."""
+        known = [one for one in self.evidence if one.measured != "-"]
+        return bool(known) and all(one.steelman for one in known)
+
+    @property
+    def said(self) -> str:
+        """The verdict, and whether it is of a rebuilt system."""
+        return f"{self.verdict} (steelman)" if self.steelman else self.verdict
 
     @property
     def told(self) -> list[tuple[str, str]]:
@@ -126,22 +146,37 @@ def ledger(path: Path = LEDGER) -> tuple[Claim, ...]:
 
 def judge(data: Dataset, claims: Iterable[Claim] | None = None) -> list[Judged]:
     """Every claim against a dataset, in the order of the ledger."""
-    return [_judge(data, claim) for claim in (ledger() if claims is None else claims)]
+    claims = ledger() if claims is None else tuple(claims)
+    measured = sum(any(_rows(data, reading, claim.systems[0]) for reading in claim.reading) for claim in claims)
+    return [_judge(data, claim, max(1, measured)) for claim in claims]
 
 
-def _judge(data: Dataset, claim: Claim) -> Judged:
-    found = [_evidence(data, claim, reading, system) for system in claim.systems for reading in claim.reading]
-    evidence = [one for of_reading in found for one in of_reading]
+def _judge(data: Dataset, claim: Claim, family: int) -> Judged:
+    found = [_evidence(data, claim, reading, system, family) for system in claim.systems for reading in claim.reading]
     return Judged(
         id=claim.id,
         source=claim.source,
         says=claim.says,
         claimed=Words("claims.j2", claim).say("claimed"),
-        verdict=_decided(found[0]) if found else "not measured here",
+        verdict=_worst([_decided(of_reading) for of_reading in found[: len(claim.reading)]]),
         # A second system that nobody ran is not worth a line; a reading that is missing is.
-        evidence=tuple(one for one in evidence if one.system == claim.systems[0] or one.verdict != "not measured here"),
+        evidence=tuple(
+            one
+            for of_reading in found
+            for one in of_reading
+            if one.system == claim.systems[0] or one.verdict != "not measured here"
+        ),
         needs=claim.needs,
     )
+
+
+def _worst(verdicts: Sequence[ClaimVerdict]) -> ClaimVerdict:
+    """The verdict of several readings, all of which must hold: one that is missing leaves open what the others say."""
+    known = [one for one in verdicts if one != "not measured here"]
+    if not known:
+        return "not measured here"
+    missing: list[ClaimVerdict] = ["inconclusive"] if len(known) < len(verdicts) else []
+    return max([*known, *missing], key=[*MARKS].index)
 
 
 def _decided(evidence: Sequence[Evidence]) -> ClaimVerdict:
@@ -151,33 +186,55 @@ def _decided(evidence: Sequence[Evidence]) -> ClaimVerdict:
     return max((one.verdict for one in own or known or evidence), key=[*MARKS].index)
 
 
-def _evidence(data: Dataset, claim: Claim, reading: Reading, system: str) -> list[Evidence]:
-    """A line a machine; one that says that there is nothing, where it was measured on none."""
+def _rows(data: Dataset, reading: Reading, system: str) -> list[Row]:
+    """The rows of a reading by machine. A row without a value says something where runs did not get there."""
     wanted = {"options": None, **reading.row, "system": system}
     found = [data.table.one(machine=machine, **wanted) for machine in data.table.where(**wanted).known("machine")]
-    # A row without a value says something where runs did not get there.
-    known = [row for row in found if row is not None and (row["value"] is not None or row["censored"])]
+    return [row for row in found if row is not None and (row["value"] is not None or row["censored"])]
+
+
+def _evidence(data: Dataset, claim: Claim, reading: Reading, system: str, family: int) -> list[Evidence]:
+    """A line a machine; one that says that there is nothing, where it was measured on none."""
     none = Evidence(reading=reading.title, system=system, verdict="not measured here")
-    return [_of_row(data, claim, reading, row) for row in known] or [none]
+    return [_of_row(data, claim, reading, row, family) for row in _rows(data, reading, system)] or [none]
 
 
-def _of_row(data: Dataset, claim: Claim, reading: Reading, row: Row) -> Evidence:
+def _of_row(data: Dataset, claim: Claim, reading: Reading, row: Row, family: int) -> Evidence:
     where = f"{row['nodes']} emulated nodes on " if row["testbed"] == "netns" and (row["nodes"] or 1) > 1 else ""
     kind, cores = claim.hardware, data.environments[row["machine"]]["cpu_usable"]
     own = kind is not None and cores >= kind.cores and (not kind.testbeds or row["testbed"] in kind.testbeds)
-    share = claim.published is None
+    leading, fault, steelman = _leading(data, row), impossible(row), {row["system"], row["baseline"]} & set(SAME_CODE)
     return Evidence(
         reading=reading.title,
         system=row["system"],
-        verdict=verdict(row["ci_low"], row["ci_high"], claim.value, share=share, own_hardware=own),
-        value=row["value"],
-        ci_low=row["ci_low"],
-        ci_high=row["ci_high"],
-        n=row["n"],
-        measured=Words("claims.j2", claim).say("measured", row),
+        verdict=_of_leading(leading, claim, family, own_hardware=own, fault=fault),
+        value=leading["value"],
+        ci_low=leading["ci_low"],
+        ci_high=leading["ci_high"],
+        n=leading["n"],
+        measured=Words("claims.j2", claim).say("measured", row, leading, fault, bool(steelman)),
         machine=f"{where}{row['machine']}",
         own_hardware=own,
+        steelman=bool(steelman),
     )
+
+
+def _leading(data: Dataset, row: Row) -> Row:
+    """The row that decides: where a side missed the target, the ratio of restricted means, which counts every block."""
+    if row["metric"] != RATIO or not row["censored"]:
+        return row
+    keys = ("suite", "workload", "system", "baseline", "machine", "options", "nodes", "scaling", "testbed", "threshold_kind")
+    return data.table.one(metric=RESTRICTED, **{key: row[key] for key in keys if key in row}) or row
+
+
+def _of_leading(row: Row, claim: Claim, family: int, *, own_hardware: bool, fault: bool) -> ClaimVerdict:
+    low, high = row["ci_low"], row["ci_high"]
+    if low is not None and fault and low > row["nodes"]:
+        # Nothing of what cannot be speaks for a claim.
+        return "inconclusive"
+    if low is not None:
+        low = widened(row["value"], low, high, row["n"], family)[0]
+    return verdict(low, high, claim.value, share=claim.published is None, own_hardware=own_hardware)
 
 
 def verdict(low: float | None, high: float | None, claimed: float | None, *, share: bool, own_hardware: bool) -> ClaimVerdict:
@@ -205,7 +262,7 @@ def table(judged: Sequence[Judged]) -> pd.DataFrame:
             "Claim": claim.says,
             "Source": claim.source,
             "Claimed": claim.claimed,
-            "Verdict": f"{MARKS[claim.verdict]} {claim.verdict}".strip(),
+            "Verdict": f"{MARKS[claim.verdict]} {claim.said}".strip(),
             "Measured here": "; ".join(f"{reading}: {measured}" for reading, measured in claim.told) or "-",
         }
         for claim in judged

@@ -8,20 +8,21 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
 
-from reports import escaping, summaries
+from reports import escaping, families, summaries
 from reports.table import Row, Table, hashable
 from reports.tables import counted
-from suites.records import machine, store
+from suites.records import machine, statement, store
 from suites.records.bundle import Bundle, BundleError
 from suites.records.limits import blamed
 from suites.records.notes import Superseded
+from suites.records.statement import Statement
 from suites.statistics.summary import label_of
 
 SCHEMA = "tianji-bench/summary/1"
@@ -52,6 +53,8 @@ class Dataset:
     bundles: list[Bundle]
     left_out: list[str]
     """What was read and is not counted, in words."""
+    stated: Mapping[str, Statement] = field(default_factory=dict)
+    """By session, the plan that was stated before it began."""
 
     @property
     def rows(self) -> list[Row]:
@@ -101,6 +104,8 @@ def load(roots: list[Path]) -> Dataset:
     loaded = store.load(roots)
     bundles, left_out = without_smoke(loaded.bundles)
     left_out += of_superseded(loaded.superseded)
+    bundles, unplanned = planned(bundles, loaded.stated)
+    left_out += unplanned
     names = machine.names(b.manifest.environment for b in bundles)
     completed = grouped((b for b in bundles if b.manifest.status == "completed"), names)
     _check_each(grouped(bundles, names))
@@ -118,13 +123,15 @@ def load(roots: list[Path]) -> Dataset:
             more = (
                 {"options": runs[0].manifest.axes or None, "division": runs[0].manifest.division} if runs else {"options": None}
             )
-            rows += [row | {"machine": key.machine} | more for row in found.rows]
+            # Each look is a chance to stop at a lucky moment, so an interval holds for all of them together.
+            looks = statement.looks(runs, loaded.stated)
+            rows += [families.looked(row, looks) | {"machine": key.machine} | more for row in found.rows]
             for name, frame in found.series.items():
                 parts.setdefault(name, []).append(frame.assign(machine=key.machine, options=key.options))
             unusable += found.unusable
     series = {name: joined(frames) for name, frames in parts.items()}
     series["certificate"] = summaries.of_certificates(loaded.certificates)
-    return Dataset(Table(rows), series, unusable, bundles, left_out)
+    return Dataset(Table(rows), series, unusable, bundles, left_out, loaded.stated)
 
 
 def _check_each(groups: Mapping[Key, list[Bundle]]) -> None:
@@ -164,6 +171,18 @@ def without_smoke(bundles: list[Bundle]) -> tuple[list[Bundle], list[str]]:
     return kept, [
         f"left out: {counted(number, 'smoke run')} of {workload} ({suite}), which longer runs are never pooled with"
         for (suite, workload), number in sorted(counts.items())
+    ]
+
+
+def planned(bundles: list[Bundle], stated: Mapping[str, Statement]) -> tuple[list[Bundle], list[str]]:
+    """What may be pooled, and what was added beyond a plan, in words."""
+    names = machine.names(b.manifest.environment for b in bundles)
+    late = {id(b): b for own in grouped(bundles, names).values() for b in statement.beyond(own, stated)}
+    counts = Counter((b.manifest.workload, b.manifest.suite, b.path.parent.name) for b in late.values())
+    return [b for b in bundles if id(b) not in late], [
+        f"left out: {counted(number, 'run')} of {workload} ({suite}) in {file}, beyond the stated plan: report it alone, "
+        "or state more looks before it is measured"
+        for (workload, suite, file), number in sorted(counts.items())
     ]
 
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from reports import families
 from reports.bounds import Told
-from reports.convergence.standings import FASTER, SLOWER, state_of
+from reports.convergence.standings import FASTER, OPEN, SLOWER
 from reports.convergence.view import Trained
 from reports.dataset import Dataset
 from reports.overview import KIND, USUAL, Line, overview
@@ -18,6 +19,7 @@ from reports.scaling.view import Scaled
 from reports.staleness.view import Balanced
 from reports.table import Row
 from reports.transmission.view import Traffic
+from reports.view import View
 
 
 class Against(NamedTuple):
@@ -28,11 +30,11 @@ class Against(NamedTuple):
     @property
     def shown(self) -> bool:
         """Whether TianJi is shown to be faster on every workload."""
-        return self.line.agreed and state_of(self.line.points[0].told) == FASTER
+        return self.line.agreed and self.line.points[0].state == FASTER
 
     def count(self, state: str) -> int:
         """Workloads in one of `reports.convergence.standings.STATES`."""
-        return sum(state_of(point.told) == state for point in self.line.points)
+        return sum(point.state == state for point in self.line.points)
 
 
 class Algorithm(NamedTuple):
@@ -61,13 +63,28 @@ class Lost(NamedTuple):
     told: Told
 
 
+class Fewer(NamedTuple):
+    """A system that may be another algorithm."""
+
+    title: str
+    workload: str
+    kind: str
+    row: Row
+    """Its steps over those of the reference."""
+
+
 class Slower(NamedTuple):
     """A pipe that moves messages faster than TianJi's channel, in one place."""
 
     place: str
     title: str
     worst: Row
-    """The lowest of the ratios whose whole interval is below 1."""
+    """The lowest of the ratios whose whole interval is below 1; its interval is widened for all that it was picked from."""
+    below: int
+    """Number of ratios to this pipe in this place whose whole interval is below 1."""
+    ratios: int
+    cells: int
+    """Of all pipes and places, from which the lowest is picked."""
 
 
 class Duels(NamedTuple):
@@ -94,6 +111,8 @@ class Headline(NamedTuple):
     """The synchronous system of the same code over the systems of other code: ratios by workload, least first."""
     relaxing: list[tuple[str, Row]]
     """By workload, how many times as fast relaxed TianJi is as strict."""
+    fewer: list[Fewer]
+    """Systems that need significantly fewer steps than the reference of their algorithm."""
     nodes: list[tuple[str, int, Row]]
     """By experiment and number of nodes, throughput over the XingTian-style system's."""
     lost: list[Lost]
@@ -119,12 +138,13 @@ def headline(data: Dataset) -> Headline:
         list(_duels(data, against)),
         engineering=sorted(_engineering(data, {one.line.opponent for one in against if not one.line.same_code})),
         relaxing=list(_relaxing(data)),
+        fewer=list(_fewer([*Trained.all(data), *Balanced.all(data)])),
         nodes=list(_nodes(data)),
         lost=[
             Lost(one.line.title, point.workload, point.told)
             for one in against
             for point in one.line.points
-            if state_of(point.told) == SLOWER
+            if point.state == SLOWER
         ],
         missed=list(_missed(Trained.all(data))),
         slower=sorted(_slower(Traffic.all(data)), key=lambda one: one.worst["value"]),
@@ -135,13 +155,12 @@ def _duels(data: Dataset, against: Sequence[Against]) -> Iterator[Duels]:
     targets = {view.workload: float(view.description["thresholds"][KIND]) for view in Trained.all(data)}
     titles = list(dict.fromkeys(one.line.title for one in against))
     met = {
-        (one.line.algorithm.upper(), point.workload, point.machine, one.line.title): point.told
+        (one.line.algorithm.upper(), point.workload, point.machine, one.line.title): (point.told, point.state)
         for one in against
         for point in one.line.points
     }
     for algorithm, workload, machine in dict.fromkeys(key[:3] for key in met):
-        told = [met.get((algorithm, workload, machine, title), Told(None)) for title in titles]
-        cells = [(one, state_of(one)) for one in told]
+        cells = [met.get((algorithm, workload, machine, title), (Told(None), OPEN)) for title in titles]
         yield Duels(algorithm, workload, machine, targets[workload], cells)
 
 
@@ -158,15 +177,22 @@ def _engineering(data: Dataset, opponents: Iterable[str]) -> Iterator[float]:
     for view in Trained.all(data):
         for opponent in opponents:
             told = view.fast(view.synchronous or "", opponent, KIND)
-            if told.row is not None and not told.bound:
+            if told.row is not None and told.exact:
                 yield told.row["value"]
 
 
 def _relaxing(data: Dataset) -> Iterator[tuple[str, Row]]:
     for view in Balanced.all(data):
         told = view.fast(RELAXED, KIND)
-        if told.row is not None and not told.bound:
-            yield view.name, told.row
+        if told.leading is not None and not told.bound:
+            yield view.name, told.leading
+
+
+def _fewer(views: Iterable[View]) -> Iterator[Fewer]:
+    for view in views:
+        for label in view.shown:
+            for kind, row in view.fewer(label).items():
+                yield Fewer(view.title(label), view.name, kind, row)
 
 
 def _nodes(data: Dataset) -> Iterator[tuple[str, int, Row]]:
@@ -177,8 +203,10 @@ def _nodes(data: Dataset) -> Iterator[tuple[str, int, Row]]:
 
 
 def _slower(places: Iterable[Traffic]) -> Iterator[Slower]:
-    for traffic in places:
-        for label in traffic.competitors:
-            shown = [row for row in traffic.ratios(label) if row["ci_high"] is not None and row["ci_high"] < 1]
-            if shown:
-                yield Slower(traffic.name, traffic.title(label), min(shown, key=lambda row: row["value"]))
+    found = [(traffic, label, traffic.ratios(label)) for traffic in places for label in traffic.competitors]
+    cells = sum(len(rows) for _, _, rows in found)
+    for traffic, label, rows in found:
+        shown = [row for row in rows if row["ci_high"] is not None and row["ci_high"] < 1]
+        if shown:
+            worst = families.extreme(min(shown, key=lambda row: row["value"]), cells)
+            yield Slower(traffic.name, traffic.title(label), worst, len(shown), len(rows), cells)

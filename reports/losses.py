@@ -1,6 +1,8 @@
 """Where TianJi loses: every cell in which its strict form is slower than another system, and every tie.
 
-Slower: the whole 95 % interval of the ratio is below 1. Tie: the interval holds 1. Pure functions.
+Slower: the whole 95 % interval of the ratio is below 1. Tie: the interval holds 1. A win must be shown after Holm over all
+contests; a loss needs no more than its interval, because an adjustment would hide it. Where a side missed a return in some
+block, the ratio of restricted means is held instead. Pure functions.
 """
 
 from __future__ import annotations
@@ -8,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from reports import families
 from reports.bounds import Told, counted
 from reports.convergence.view import Trained
 from reports.dataset import Dataset
@@ -33,6 +36,8 @@ class Contest(NamedTuple):
     rival: str
     """The other system's title."""
     row: Row
+    p: float | None = None
+    """Of a ratio of 1, after Holm over all contests."""
 
     @property
     def words(self) -> str:
@@ -43,6 +48,11 @@ class Contest(NamedTuple):
     def lost(self) -> bool:
         """Whether the whole interval is below 1."""
         return self.row["ci_high"] is not None and self.row["ci_high"] < 1
+
+    @property
+    def won(self) -> bool:
+        """Whether it is shown to be above 1 in the family of all contests."""
+        return not self.lost and not self.tied and families.shown(self.p)
 
     @property
     def tied(self) -> bool:
@@ -56,21 +66,27 @@ class Losses(NamedTuple):
     lost: list[Contest]
     """The largest loss of each suite first."""
     tied: list[Contest]
+    unshown: list[Contest]
+    """Above 1 by their own interval, but not after Holm."""
     won: int
 
     @property
     def contests(self) -> int:
         """All that have an interval."""
-        return len(self.lost) + len(self.tied) + self.won
+        return len(self.lost) + len(self.tied) + len(self.unshown) + self.won
 
 
 def losses(data: Dataset) -> Losses:
     """Every contest of strict TianJi that has an interval."""
-    found = [one for view in views(data) for one in _contests(view) if one.row["ci_low"] is not None]
+    known = [one for view in views(data) for one in _contests(view) if one.row["ci_low"] is not None]
+    ps = families.adjusted([one.row for one in known])
+    found = [one._replace(p=p) for one, p in zip(known, ps, strict=True)]
     order = list(dict.fromkeys(one.view.suite for one in found))
     lost = sorted((one for one in found if one.lost), key=lambda one: (order.index(one.view.suite), one.row["value"]))
     tied = [one for one in found if one.tied]
-    return Losses(lost, tied, len(found) - len(lost) - len(tied))
+    won = sum(one.won for one in found)
+    unshown = [one for one in found if not (one.won or one.lost or one.tied)]
+    return Losses(lost, tied, unshown, won)
 
 
 def _contests(view: View) -> Iterator[Contest]:
@@ -90,14 +106,14 @@ def _of_training(view: Trained | Balanced) -> Iterator[Contest]:
                 told, cost = view.fast(REFERENCE, label, kind), view.costs(REFERENCE, label, kind)
             else:
                 told, cost = view.fast(label, kind).inverse, inverse(view.costs(label, kind))
-            for quantity, row in (("seconds", _exact(told)), ("core-seconds", cost)):
+            for quantity, row in ((f"{_of(told)}seconds", told.leading), ("core-seconds", cost)):
                 if row is not None and row["value"] is not None:
                     yield Contest(view, "", f"{quantity}, {kind} return", view.title(label), row)
 
 
-def _exact(told: Told) -> Row | None:
-    """A ratio; a bound has no interval."""
-    return None if told.bound else told.row
+def _of(told: Told) -> str:
+    """What leads where a side missed the return in some block."""
+    return "" if told.leading is told.row else "restricted mean of "
 
 
 def _of_nodes(view: Scaled) -> Iterator[Contest]:
@@ -107,9 +123,9 @@ def _of_nodes(view: Scaled) -> Iterator[Contest]:
             if (row := view.over("unique_consumption_ratio", label, nodes)) is not None:
                 yield Contest(view, place, "samples per second", view.title(label), row)
             for kind in KINDS:
-                row = _exact(view.told(label, nodes, kind))
-                if row is not None:
-                    yield Contest(view, place, f"seconds, {kind} return", view.title(label), row)
+                told = view.told(label, nodes, kind)
+                if told.leading is not None:
+                    yield Contest(view, place, f"{_of(told)}seconds, {kind} return", view.title(label), told.leading)
 
 
 def _of_messages(view: Traffic) -> Iterator[Contest]:

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from reports import families
 from reports.bounds import Told
 from reports.convergence.standings import FASTER, SLOWER, state_of
 from reports.convergence.view import Trained
@@ -30,6 +31,8 @@ ORDER = ("rllib", "rllib-appo", "rllib-impala", "sb3", "sbx", *SAME_CODE, *SYNCH
 USUAL = "closed"
 """The division that needs no name: the same settings for every system."""
 DIGITS = 2
+STAR = "*"
+"""Marks a ratio of restricted means."""
 MOST_LISTED = 3
 """Workloads whose ratios are told one by one."""
 
@@ -41,19 +44,33 @@ class Point(NamedTuple):
     machine: str
     told: Told
     blocks: int
+    p: float | None = None
+    """After Holm, over all points of the overview; None where it stands alone or has no interval."""
+
+    @property
+    def state(self) -> str:
+        """One of `reports.convergence.standings.STATES`."""
+        return state_of(self.told, self.p)
 
     @property
     def shown(self) -> bool:
-        """Whether the 95 % interval excludes 1."""
-        return state_of(self.told) in (FASTER, SLOWER)
+        """Whether a difference is shown."""
+        return self.state in (FASTER, SLOWER)
+
+    @property
+    def starred(self) -> bool:
+        """Whether its ratio is that of restricted means, because a side missed the return in some block."""
+        return self.told.leading is not None and self.told.leading is self.told.mean
 
     @property
     def ends(self) -> tuple[float, float]:
         """Between which values the ratio is known to lie: twice the same, or a bound and no other end."""
-        row = self.told.row
+        row = self.told.leading
         if row is None:
             return 0.0, math.inf
         value = float(row["value"])
+        if self.starred:
+            return value, value
         return (0.0 if self.told.bound == "at_most" else value, math.inf if self.told.bound == "at_least" else value)
 
 
@@ -81,7 +98,7 @@ class Line(NamedTuple):
     @property
     def agreed(self) -> bool:
         """Whether every workload is shown, and all on one side of 1."""
-        return len({state_of(point.told) for point in self.points}) == 1 and self.points[0].shown
+        return len({point.state for point in self.points}) == 1 and self.points[0].shown
 
     @property
     def median(self) -> tuple[float, float]:
@@ -99,7 +116,7 @@ class Line(NamedTuple):
         """Up to three workloads' ratios as text, `8.8x, 8.9x` or `2.4x, > 3.1x`; of more the median."""
         if len(self.points) > MOST_LISTED:
             return f"median {self.said}"
-        return ", ".join(dict.fromkeys(between(*point.ends) for point in self.points))
+        return ", ".join(dict.fromkeys(between(*point.ends) + STAR * point.starred for point in self.points))
 
     @property
     def span(self) -> str:
@@ -154,7 +171,9 @@ def overview(data: Dataset) -> list[Line]:
         Line(division, algorithm, opponent, titles[opponent], ours, sorted(cell.values(), key=lambda point: point[:2]))
         for (division, algorithm, opponent, ours), cell in found.items()
     ]
-    return sorted(lines, key=_place)
+    ps = iter(families.adjusted([point.told.leading for line in lines for point in line.points]))
+    judged = [line._replace(points=[point._replace(p=next(ps)) for point in line.points]) for line in lines]
+    return sorted(judged, key=_place)
 
 
 def _place(line: Line) -> tuple[str, bool, str, int, str, bool]:
@@ -202,7 +221,8 @@ def found(lines: Sequence[Line]) -> list[str]:
         other = "strict TianJi" if line.opponent == REFERENCE else line.title
         several = f" (median of {len(line.points)} workloads: {line.span})" if len(line.points) > 1 else " (1 workload)"
         us = " ".join(filter(None, (line.mode.capitalize(), "TianJi")))
-        said.append(f"{line.algorithm.upper()}: {us} is {fast} as fast as {other}{_spoken(several)}.")
+        mean = ", every run counted (restricted means)" * any(point.starred for point in line.points)
+        said.append(f"{line.algorithm.upper()}: {us} is {fast} as fast as {other}{_spoken(several)}{mean}.")
     return said
 
 

@@ -30,6 +30,7 @@ from reports.scaling.view import Scaled
 from reports.sessions import sources
 from reports.staleness import curves as of_staleness
 from reports.staleness.view import Balanced
+from reports.tables import number
 from reports.transmission import curves as of_transmission
 from reports.transmission.view import Traffic
 from reports.view import View
@@ -128,7 +129,7 @@ def _filters(grids: Iterable[Grid]) -> list[dict[str, Any]]:
 def tables(data: Dataset) -> dict[str, pd.DataFrame]:
     """The tables of the summary, by name."""
     found, standing = losses(data), standings(data)
-    contests = {"losses": found.lost, "ties": found.tied}
+    contests = {"losses": found.lost, "ties": found.tied, "unshown": found.unshown}
     return {
         "grid": pd.DataFrame(grid.lines(grid.grids(data))),
         "standings": pd.DataFrame(
@@ -146,6 +147,7 @@ def tables(data: Dataset) -> dict[str, pd.DataFrame]:
                 "Quantity": one.quantity,
                 "Other system": one.rival,
                 "TianJi's speed": one.words,
+                "p (Holm)": number(one.p),
                 "n": one.row["n"],
             }
             for one in own

@@ -18,7 +18,7 @@ from PIL import Image
 
 from reports.dataset import Dataset
 from reports.looks import look
-from reports.overview import USUAL, Line, Point, machines, overview, scope
+from reports.overview import STAR, USUAL, Line, Point, machines, overview, scope
 from reports.pairs import REFERENCE
 from reports.styles import DARK, LIGHT, Style
 
@@ -110,8 +110,8 @@ def _scale(axis: Axes, lines: Sequence[Line], rows: int) -> None:
     """Lay out a logarithmic axis around 1, and say what either side of it means."""
     points = [point for line in lines for point in line.points]
     known = [end for point in points for end in point.ends if 0 < end < math.inf]
-    rows_of = [point.told.row for point in points if point.ends[0] == point.ends[1] and point.told.row is not None]
-    ends = [end for row in rows_of if row["ci_low"] is not None for end in (row["ci_low"], row["ci_high"])]
+    rows_of = [point.told.leading for point in points if point.ends[0] == point.ends[1]]
+    ends = [end for row in rows_of if row is not None and row["ci_low"] is not None for end in (row["ci_low"], row["ci_high"])]
     low, high = max(SHORTEST, min(LEAST, *ends, *known)), min(LONGEST, max(MOST, *ends, *known))
     axis.set_xlim(min(low, *known) / ROOM, max(high, *known) * ROOM)
     axis.set_ylim(rows - 0.5, -0.5)
@@ -156,7 +156,7 @@ def _mark(axis: Axes, place: float, point: Point, shape: str) -> None:
     at = high if low == 0 else low
     if not 0 < at < math.inf:
         return
-    ink, row = plt.rcParams["text.color"], point.told.row
+    ink, row = plt.rcParams["text.color"], point.told.leading
     if low != high:
         way = (ARROW_PT if high == math.inf else -ARROW_PT, 0)
         arrow = {"arrowstyle": "<|-", "linewidth": 1.8, "color": ink, "shrinkA": 0, "shrinkB": 0, "mutation_scale": 11}
@@ -183,7 +183,7 @@ def _legend(lines: Sequence[Line]) -> list[Line2D]:
     shown: dict[str, Any] = {"color": ink, "linestyle": "", "markersize": 7.5, "markeredgewidth": 1.6, "markerfacecolor": paper}
     mark = shown | {"linestyle": "-", "linewidth": 1.4, "marker": "8"}
     handles = [
-        Line2D([], [], **mark | {"markerfacecolor": ink, "label": "95 % interval excludes 1x"}),
+        Line2D([], [], **mark | {"markerfacecolor": ink, "label": "difference shown (wins: Holm)"}),
         Line2D([], [], **mark | {"label": "no difference shown"}),
     ]
     if any(point.ends[0] != point.ends[1] for point in points):
@@ -198,6 +198,8 @@ def _legend(lines: Sequence[Line]) -> list[Line2D]:
                 label="bound: one side missed in some blocks",
             )
         )
+    if any(point.starred for point in points):
+        handles.append(Line2D([], [], linestyle="", label=f"{STAR} restricted means: a side missed the return"))
     if any(line.agreed for line in lines):
         handles.append(Line2D([], [], linestyle="", label="bold: every workload shows it"))
     handles += [Line2D([], [], **shown | {"marker": shape, "label": _short(name)}) for name, shape in _shapes(lines).items()]

@@ -68,7 +68,7 @@ def tables(data: Dataset, judged: Sequence[Judged], report: str) -> str:
         path of `docs/report` from the page that holds the tables.
     """
     told = {one.id: "; ".join(f"{measured} ({reading})" for reading, measured in one.told) for one in judged}
-    claims = [(one.says, one.claimed, one.verdict, told[one.id] or f"it would take {one.needs}") for one in judged]
+    claims = [(one.says, one.claimed, one.said, told[one.id] or f"it would take {one.needs}") for one in judged]
     suites = {suite.suite: lines(data, suite) for suite in (Trained, Balanced, Scaled)}
     return words.render("results.md.j2", data=data, lines=suites, claims=claims, begin=BEGIN, end=END, report=report)
 

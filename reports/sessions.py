@@ -10,6 +10,7 @@ from reports.view import View
 from suites.records.bundle import Bundle
 from suites.records.limits import BundleError
 from suites.records.notes import note
+from suites.records.statement import NONE
 
 SEALED = ".parquet"
 """Suffix of a sealed session; the runs of any other folder lie in it one by one."""
@@ -23,6 +24,8 @@ class Source(NamedTuple):
     purpose: str | None
     """What the session was measured for."""
     runs: int
+    plan: str
+    """What was stated before it began."""
     commits: str
     """Revisions of the code that ran; empty where none is known."""
     command: str
@@ -39,7 +42,9 @@ def sources(view: View) -> list[Source]:
 
 def _source(view: View, file: Path, runs: list[Bundle]) -> Source:
     commits = {str(b.manifest.environment.get("git_commit") or "")[:10] for b in runs} - {""}
-    return Source(_relative(file), _purpose(file), len(runs), ", ".join(sorted(commits)), command(view, runs))
+    stated = view.data.stated.get(runs[0].manifest.session)
+    plan = NONE if stated is None else stated.words
+    return Source(_relative(file), _purpose(file), len(runs), plan, ", ".join(sorted(commits)), command(view, runs))
 
 
 def command(view: View, runs: list[Bundle]) -> str:

@@ -12,9 +12,10 @@ import pandas as pd
 from reports.dataset import Dataset, Key
 from reports.pairs import first_runs
 from reports.table import Row
-from reports.tables import with_interval
+from reports.tables import number, with_interval
 from reports.words import Words
 from suites.records.bundle import Bundle
+from suites.statistics.crossings import KINDS
 from suites.statistics.summary import label_of
 
 
@@ -130,6 +131,23 @@ class View:
         """The row of this scalar where it has a value."""
         row = self.row(system, metric, **keys)
         return None if row is None or row["value"] is None else row
+
+    def steps(self, label: str, kind: str) -> Row | None:
+        """Steps that a system needs to a return, over those of its algorithm's reference; None where there is none."""
+        return None
+
+    def fewer(self, label: str) -> dict[str, Row]:
+        """By definition of the return, that ratio where the whole interval is below 1: the system may be another algorithm.
+
+        No adjustment for several looks: it would hide some, and a wrong suspicion costs a reader little.
+        """
+        rows = {kind: self.steps(label, kind) for kind in KINDS}
+        return {kind: row for kind, row in rows.items() if row and row["ci_high"] is not None and row["ci_high"] < 1}
+
+    def suspected(self, label: str) -> str:
+        """The system's title; one that needs significantly fewer steps says so before its seconds are told."""
+        told = ", ".join(f"{kind} {number(row['value'])}x the steps" for kind, row in self.fewer(label).items())
+        return f"{self.title(label)} (another algorithm? {told})" if told else self.title(label)
 
     def cell(self, system: str, **scope: Any) -> Callable[..., str]:
         """From a metric to the text of a table's cell; `scope` and further keys say which row, and how it is written."""

@@ -17,6 +17,8 @@ from programs.completion import add_completion
 from programs.registry import Registry
 from suites.records import archive, listing, machine
 from suites.records.bundle import BundleError
+from suites.records.limits import Text
+from suites.records.statement import MOST_LOOKS
 from suites.session import runner
 from suites.session.plan import Plan
 from suites.session.suite import SUITES, Request, Suite, every
@@ -53,6 +55,15 @@ def parser() -> OneLineParser:
     run.add_argument(
         "--nodes", metavar="N,M,...", help="numbers of nodes, for the suite scaling (default: those of the profile)"
     )
+    run.add_argument("--for", dest="claim", metavar="TEXT", help="what the session is for; its stated plan records it")
+    run.add_argument(
+        "--looks",
+        type=int,
+        default=1,
+        metavar="N",
+        help="looks at results until the end (default: %(default)s)",
+    )
+    run.add_argument("--busy", action="store_true", help="begin although the machine is not idle; the stated plan records it")
     run.add_argument("--out", type=Path, required=True, metavar="DIR", help="a new folder for the session")
     run.add_argument("--resume", action="store_true", help="go on with the session in --out, block by block")
     run.add_argument("--dry-run", action="store_true", help="check everything, print the plan, and start nothing")
@@ -138,6 +149,12 @@ def request(options: Any, suite: Suite) -> Request:
         raise ConfigError(f"--seeds {options.seeds}: at least 1 is needed")
     if options.first_seed < 0:
         raise ConfigError(f"--first-seed {options.first_seed}: seeds count from 0")
+    if not 1 <= options.looks <= MOST_LOOKS:
+        raise ConfigError(f"--looks {options.looks}: give a number from 1 to {MOST_LOOKS}")
+    try:
+        msgspec.convert(options.claim, Text | None)
+    except msgspec.ValidationError:
+        raise ConfigError("--for: give one line of at most 300 characters") from None
     return Request(
         profile=options.profile,
         systems=names,
@@ -148,6 +165,9 @@ def request(options: Any, suite: Suite) -> Request:
         testbed=options.testbed,
         nodes=_sizes(options.nodes, suite),
         cores=tuple(sorted(os.sched_getaffinity(0))),
+        claim=options.claim,
+        looks=options.looks,
+        busy=options.busy,
     )
 
 

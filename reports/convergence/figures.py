@@ -53,7 +53,7 @@ def ratio_marks(views: Sequence[Trained]) -> pd.DataFrame:
         }
         for view, system, baseline in sorted(pairs, key=lambda pair: _place(*pair))
         for kind in KINDS
-        for row, bound, _ in [view.fast(system, baseline, kind)]
+        for row, bound, *_ in [view.fast(system, baseline, kind)]
         if row is not None
     )
 

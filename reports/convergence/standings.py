@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
+from reports import families
 from reports.bounds import Told
 from reports.convergence.view import Trained
 from reports.dataset import Dataset
@@ -61,14 +63,28 @@ class Standings(NamedTuple):
         return Words("standings.j2", self).lines("sentences")
 
 
-def state_of(told: Told) -> str:
-    """Whether the reference is shown to be faster, or slower; a bound has no interval, and shows neither."""
-    row = told.row
-    if row is not None and told.bound:
+def state_of(told: Told, p: float | None = None) -> str:
+    """Whether the reference is shown to be faster, or slower. A bound shows no win; beside it restricted means may show a loss.
+
+    Parameters
+    ----------
+    p
+        in a table of several, the p-value after Holm, which must show that the reference is faster. That it is slower is told
+        by the interval alone: an adjustment would hide it. None: it stands alone.
+    """
+    row = told.leading
+    if row is not None and row["ci_high"] is not None and row["ci_high"] < 1:
+        return SLOWER
+    if told.row is not None and told.bound:
         return BOUND
     if row is None or row["ci_low"] is None:
         return OPEN
-    return FASTER if row["ci_low"] > 1 else SLOWER if row["ci_high"] < 1 else OPEN
+    return FASTER if row["ci_low"] > 1 and (p is None or families.shown(p)) else OPEN
+
+
+def states(found: Sequence[Told]) -> list[str]:
+    """The same of every pair of one table, which is a family."""
+    return [state_of(told, p) for told, p in zip(found, families.adjusted([one.leading for one in found]), strict=True)]
 
 
 def standings(data: Dataset) -> Standings:
@@ -77,12 +93,14 @@ def standings(data: Dataset) -> Standings:
     views = [view for view, counts in blocks.items() if counts]
     peers = Trained.in_order({peer for view in views for peer in view.peers})
     titles = {label: title for view in views for label, title in view.titles.items()}
-    lines = [Line(titles[peer], [_standings(view, peer) for view in views]) for peer in peers]
+    cells = {
+        (view, peer): {kind: view.fast(REFERENCE, peer, kind) for kind in view.met(REFERENCE, peer)}
+        for view in views
+        for peer in peers
+    }
+    found = iter(states([told for cell in cells.values() for told in cell.values()]))
+    judged = {place: [Standing(kind, told, next(found)) for kind, told in cell.items()] for place, cell in cells.items()}
+    lines = [Line(titles[peer], [judged[view, peer] for view in views]) for peer in peers]
     noun = "workload" if len({view.workload for view in views}) == len(views) else "case"
     shown = [line for line in lines if any(line.cells)]
     return Standings([view.name for view in views], [blocks[view] for view in views], shown, noun)
-
-
-def _standings(view: Trained, peer: str) -> list[Standing]:
-    told = {kind: view.fast(REFERENCE, peer, kind) for kind in view.met(REFERENCE, peer)}
-    return [Standing(kind, one, state_of(one)) for kind, one in told.items()]

@@ -10,6 +10,7 @@ import pandas as pd
 from reports import bounds
 from reports.pairs import REFERENCE, RELAXED, SAME_CODE, SYNCHRONOUS, synchronous, with_themselves
 from reports.table import Row
+from reports.tables import inverse
 from reports.view import View
 from suites.statistics.crossings import KINDS
 from suites.statistics.summary import label_of
@@ -98,6 +99,15 @@ class Trained(View):
     def synchronous(self) -> str | None:
         """The same code where everybody waits, as far as it ran."""
         return synchronous(self.labels)
+
+    def steps(self, label: str, kind: str) -> Row | None:
+        """Steps that a system needs to a return, over those of the same-code synchronous system: the algorithm's reference."""
+        base, metric = self.synchronous, "steps_to_threshold_ratio"
+        if base is None or label == base:
+            return None
+        if label in (REFERENCE, RELAXED):
+            return inverse(self.row(label, metric, threshold_kind=kind, baseline=base))
+        return self.row(base, metric, threshold_kind=kind, baseline=label)
 
     @property
     def gained(self) -> str:

@@ -13,11 +13,11 @@ from reports.dataset import Dataset, Key
 from reports.pairs import NODE_SYSTEMS, REFERENCE
 from reports.scaling.deviations import gathered, told_once
 from reports.table import Row
-from reports.tables import how_many
+from reports.tables import how_many, with_interval
 from reports.view import View
 from suites.records.bundle import Bundle
 from suites.scaling.analysis import COPIES, SUITE, Setting, setting_of
-from suites.scaling.ratios import HEADLINE, SELF, copies_of
+from suites.scaling.ratios import HEADLINE, SELF, copies_of, impossible
 from suites.statistics.crossings import KINDS
 from suites.statistics.usl import Coefficients
 
@@ -122,6 +122,11 @@ class Scaled(View):
     def speedup(self, system: str, nodes: int) -> Row | None:
         """Of unique consumption over its own on one node."""
         return self.find(system, "unique_consumption_speedup_ratio", nodes=nodes, baseline=SELF)
+
+    def told_speedup(self, system: str, nodes: int) -> str:
+        """The same as text; one that cannot be is said to be a fault of measurement."""
+        row = self.speedup(system, nodes)
+        return with_interval(row, "x") + (f" (above {nodes}: the one-node cell was slow)" if row and impossible(row) else "")
 
     def share(self, system: str, nodes: int) -> Row | None:
         """Of what as many non-communicating copies reach."""

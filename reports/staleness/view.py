@@ -20,7 +20,7 @@ class Balanced(View):
     order = ("tianji", "tianji-relaxed", "tianji-one-sided", "tianji-unbalanced", "tianji-as-published")
 
     def steps(self, label: str, kind: str) -> Row | None:
-        """How many steps a system needs to a threshold, over the reference's."""
+        """Steps that a system needs to a threshold, over the reference's."""
         return self.row(REFERENCE, "steps_to_threshold_ratio", threshold_kind=kind, baseline=label)
 
     def costs(self, label: str, kind: str) -> Row | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
+from reports import families
 from reports.pairs import REFERENCE
 from reports.table import Row
 from reports.tables import inverse
@@ -54,14 +55,15 @@ class Traffic(View):
         return [row for row in found if row is not None]
 
     def range(self, baseline: str) -> tuple[Row, Row] | tuple[None, None]:
-        """The least and the greatest of these."""
+        """The least and the greatest of these, with intervals that hold for whichever they are."""
         found = sorted(self.ratios(baseline), key=_value)
-        return (found[0], found[-1]) if found else (None, None)
+        return (families.extreme(found[0], len(found)), families.extreme(found[-1], len(found))) if found else (None, None)
 
     @property
     def nearest(self) -> Row | None:
-        """The least of its ratios to other systems, whoever that is."""
-        return min((row for label in self.competitors for row in self.ratios(label)), key=_value, default=None)
+        """The least of its ratios to other systems, with an interval that holds for whichever it is."""
+        found = [row for label in self.competitors for row in self.ratios(label)]
+        return families.extreme(min(found, key=_value), len(found)) if found else None
 
     def room(self, label: str, size: int, explorers: int) -> Row | None:
         """The ceiling's goodput over a pipe's: the inverse of its share, interval and all."""

@@ -13,7 +13,18 @@ import pandas as pd
 from suites.records.bundle import Bundle
 from suites.records.events import Counter, Process, Usage
 from suites.statistics import summary
-from suites.statistics.crossings import KINDS, Block, Learning, Ratio, horizon_s, learning, points, quantities, time_ratios
+from suites.statistics.crossings import (
+    KINDS,
+    Block,
+    Learning,
+    Ratio,
+    all_ratios,
+    horizon_s,
+    learning,
+    points,
+    quantities,
+    time_ratios,
+)
 from suites.statistics.intervals import bootstrap_iqm, paired_ratio
 from suites.statistics.summary import Row, identity, label_of
 
@@ -143,6 +154,7 @@ def _ratios(workload: str, first: str, second: str, runs: list[Run]) -> Iterator
 
     for kind in KINDS:
         time, *bounds = time_ratios(ours, theirs, kind)
+        bounds += all_ratios(ours, theirs, kind)
         cores = paired("core_seconds_to_threshold_ratio", partial(_core_seconds, kind))
         for metric, estimate, censored in (time, paired("steps_to_threshold_ratio", partial(_steps, kind)), cores, *bounds):
             more = {"baseline": second, "threshold_kind": kind, "censored": censored}

@@ -22,10 +22,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from msgspec import Meta
 
-from suites.records import bundle, limits
+from suites.records import bundle, limits, statement
 from suites.records.bundle import Bundle, BundleError, Certificate, Manifest
 from suites.records.events import AnyEvent, Episode, Evaluation, Event
 from suites.records.limits import Room
+from suites.records.statement import Statement
 
 SCHEMA = "tianji-bench/sealed/1"
 SUFFIX = ".parquet"
@@ -140,7 +141,10 @@ def seal(folder: Path, file: Path, mark: Callable[[Bundle], Bundle] | None = Non
     if plan is not None and (cells := len(plan["cells"])) != len(bundles):
         raise BundleError(f"{folder}: {len(bundles)} of {cells} cells are finished; go on with --resume, then seal")
     certificates = bundle.certificates([folder])
-    about = {"schema": SCHEMA, "session": sessions[0], "plan": plan, "certificates": certificates}
+    stated = statement.beside(folder)
+    if stated is not None and stated.session != sessions[0]:
+        raise BundleError(f"{folder}: its {statement.FILE} is of another session")
+    about = {"schema": SCHEMA, "session": sessions[0], "plan": plan, "stated": stated, "certificates": certificates}
     axes = sorted({name for b in bundles for name in b.manifest.options})
     table = pa.concat_tables([_table_of(b, axes) for b in bundles], promote_options="permissive").combine_chunks()
     table = table.replace_schema_metadata({KEY: msgspec.json.encode(about)})
@@ -386,6 +390,13 @@ def plan(file: Path) -> dict[str, Any] | None:
     """The session's plan, as `session.json` said it; None where it was sealed without one."""
     with _within(file):
         return msgspec.convert(_about(file).get("plan"), dict[str, Any] | None)
+
+
+def stated(file: Path) -> Statement | None:
+    """The plan that was stated before the session began; None where none was."""
+    with _within(file):
+        told = _about(file).get("stated")
+    return None if told is None else statement.read(msgspec.json.encode(told), file)
 
 
 def certificates(file: Path) -> list[Certificate]:

@@ -8,10 +8,11 @@ from typing import NamedTuple
 
 import msgspec
 
-from suites.records import archive, bundle, limits
+from suites.records import archive, bundle, limits, statement
 from suites.records.bundle import Bundle, BundleError, Certificate
 from suites.records.limits import Room
 from suites.records.notes import Renamed, Superseded, note, superseded
+from suites.records.statement import Statement
 
 
 class Loaded(NamedTuple):
@@ -21,6 +22,8 @@ class Loaded(NamedTuple):
     superseded: list[tuple[Bundle, Superseded]]
     """Runs that are in no figure, because the session that took their place is here, too."""
     certificates: list[Certificate]
+    stated: dict[str, Statement]
+    """By session, the plan that was stated before it began."""
 
 
 def load(roots: Sequence[Path]) -> Loaded:
@@ -44,7 +47,9 @@ def load(roots: Sequence[Path]) -> Loaded:
     found = [_named(b, names.get(file, {})) for file in files for b in archive.read(file, room)]
     found += [bundle.read(path, room) for path in bundle.find([*roots])]
     old = superseded(files)
-    loaded = Loaded([], [], bundle.certificates([*roots]))
+    folders = {path.parent for path in bundle.find([*roots])}
+    plans = [*map(archive.stated, files), *map(statement.beside, sorted(folders))]
+    loaded = Loaded([], [], bundle.certificates([*roots]), {one.session: one for one in plans if one is not None})
     for b in sorted(found, key=_place):
         reason = old.get(b.path.parent)
         if reason is not None and reason.covers(b.manifest):

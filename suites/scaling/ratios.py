@@ -13,7 +13,7 @@ import pandas as pd
 
 from suites.scaling.analysis import COPIES, SCALARS, SUITE, Run, Setting
 from suites.statistics import summary, usl
-from suites.statistics.crossings import KINDS, Block, horizon_s, quantities, time_ratios
+from suites.statistics.crossings import KINDS, Block, all_ratios, horizon_s, quantities, time_ratios
 from suites.statistics.intervals import Estimate, bootstrap_iqm, paired_ratio
 from suites.statistics.summary import AGAIN, Row
 
@@ -27,6 +27,9 @@ RATIOS = {
 }
 """Throughputs by what the names of their ratios begin with."""
 COEFFICIENTS = (("usl_contention", "sigma"), ("usl_coherence", "kappa"))
+
+SPEEDUP = "_speedup_ratio"
+"""How the metrics of a system's own throughput on many nodes over one end."""
 
 row = partial(summary.row, SUITE)
 
@@ -174,7 +177,7 @@ def _against_one_node(here: Here, table: Table, label: str, nodes: int) -> Itera
         return
     for name, speedup, censored in _ratios(table[label, nodes], table[label, 1]):
         more = {"baseline": SELF, "censored": censored}
-        yield here(f"{name}_speedup_ratio", "ratio", speedup, **more)
+        yield here(f"{name}{SPEEDUP}", "ratio", speedup, **more)
         yield here(f"{name}_efficiency_ratio", "ratio", scaled(speedup, 1 / nodes), **more)
 
 
@@ -182,6 +185,15 @@ def scaled(estimate: Estimate, by: float) -> Estimate:
     """A value and its interval, times a number."""
     value, low, high = (None if x is None else x * by for x in (estimate.value, estimate.low, estimate.high))
     return Estimate(value, low, high, estimate.n)
+
+
+def impossible(row: Row) -> bool:
+    """Whether a speed-up of weak scaling is above the number of nodes: then the cell on one node was slow.
+
+    As many nodes do as much work each, on cores of their own. Together they cannot do more than one node times their number.
+    """
+    own = row["baseline"] == SELF and row["metric"].endswith(SPEEDUP) and row["scaling"] == "weak"
+    return bool(own and row["value"] is not None and row["value"] > row["nodes"])
 
 
 def _against_copies(here: Here, table: Table, label: str, nodes: int) -> Iterator[Row]:
@@ -204,7 +216,7 @@ def _against(here: Here, table: Table, first: str, second: str, nodes: int) -> I
         yield here("speedup_ratio", "ratio", found[0], baseline=second, censored=found[1])
     trained, others = ({block: run.learning for block, run in side.items() if run.learning} for side in (ours, theirs))
     for kind in KINDS if trained.keys() & others.keys() else ():
-        for metric, estimate, censored in time_ratios(trained, others, kind):
+        for metric, estimate, censored in (*time_ratios(trained, others, kind), *all_ratios(trained, others, kind)):
             yield here(metric, "ratio", estimate, baseline=second, threshold_kind=kind, censored=censored)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from msgspec import Struct
 
 from programs.cli import ConfigError
 from suites.records.bundle import Scalar
+from suites.records.statement import Statement
 from suites.statistics.summary import AGAIN
 
 SCHEMA = "tianji-bench/session/1"
@@ -70,6 +72,29 @@ class Plan(Struct, frozen=True, kw_only=True):
     """Noise floor of the machine when the session began (see `suites.records.machine.noise_floor`)."""
     load_1min: float | None = None
     """Load over one minute when the session began, before any of its own work."""
+    claim: str | None = None
+    """What the session is for."""
+    looks: int = 1
+    """How often results are looked at before measuring ends."""
+    busy: bool = False
+    """Whether the machine may be busy when it begins; afterwards, whether it was."""
+
+    def stated(self) -> Statement:
+        """What is written down before the first run."""
+        return Statement(
+            session=self.session,
+            written=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            claim=self.claim,
+            suite=self.suite,
+            profile=self.profile,
+            systems=self.systems,
+            workloads=tuple(self.workloads),
+            seeds=tuple(sorted({cell.seed for cell in self.cells})),
+            looks=self.looks,
+            busy=self.busy,
+            load_1min=self.load_1min,
+            noise_floor=self.noise_floor,
+        )
 
     def blocks(self) -> list[tuple[Cell, ...]]:
         """Cells that belong together: every system once, same workload, same seed; in the order of the plan."""

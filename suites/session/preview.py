@@ -30,6 +30,8 @@ def preview(suite: Suite, plan: Plan, out: Path) -> Iterator[str]:
     works = [(cell, suite.work(plan, cell)) for cells in todo for cell in cells]
     cores = ",".join(map(str, plan.cores))
     yield f"suite {plan.suite}, profile {plan.profile}: {len(works)} runs in {len(todo)} blocks, on cores {cores}, into {out}"
+    looks = f"{plan.looks} look{'s' * (plan.looks != 1)}"
+    yield f"plan: {'for ' + repr(plan.claim) if plan.claim else 'for no claim'}, {looks}"
     if done := len(plan.cells) - len(works):
         yield f"{done} of {len(plan.cells)} runs are finished; blocks that are not are run again whole"
     for number, (cell, work) in enumerate(works, 1):

@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from programs.cli import ConfigError
-from suites.records import bundle, machine
+from suites.records import bundle, machine, statement
 from suites.records.bundle import PARTIAL, Manifest
 from suites.records.events import AnyEvent, Episode, FirstStep, Phase, Progress, Snapshot
 from suites.records.limits import BundleError
@@ -30,6 +30,8 @@ REJECTED = "rejected.jsonl"
 """Events of a failed run that are not of the schema."""
 MEASURED_SHARE = 0.8
 """Share of a cell's time for the progress bar, if its snapshots are evaluated. The rest is evaluation."""
+BUSY_SHARE = 0.5
+"""Load over one minute of an idle machine at most, as a share of the cores that a session uses."""
 BEFORE = ("testbed", "check", "company", "setup")
 """Phases that come before the first environment step."""
 
@@ -68,13 +70,38 @@ def open_session(out: Path, plan: Plan, resume: bool) -> Plan:
     begun = find_session(out, plan, resume)
     if begun is not None:
         return begun
-    path = out / SESSION
+    load = round(os.getloadavg()[0], 2)
+    plan = msgspec.structs.replace(plan, load_1min=load, noise_floor=machine.noise_floor(), busy=_busy(plan, load))
     out.mkdir(parents=True, exist_ok=True)
-    plan = msgspec.structs.replace(plan, load_1min=round(os.getloadavg()[0], 2), noise_floor=machine.noise_floor())
-    temporary = path.with_suffix(".new")
-    temporary.write_bytes(msgspec.json.format(msgspec.json.encode(plan), indent=1) + b"\n")
-    temporary.rename(path)
+    _write(out / statement.FILE, plan.stated())
+    # Last: a folder with a session has its stated plan, too.
+    _write(out / SESSION, plan)
     return plan
+
+
+def _busy(plan: Plan, load: float) -> bool:
+    """Whether a session begins on a machine with other work.
+
+    Raises
+    ------
+    ConfigError
+        where it does and may not. A smoke session is no evidence: it may.
+    """
+    most = BUSY_SHARE * len(plan.cores)
+    if load <= most:
+        return False
+    if not plan.busy and plan.profile != "smoke":
+        raise ConfigError(
+            f"load {load:g} over one minute, more than {most:g}: a session begins on an idle machine; wait, or add --busy, "
+            "which its plan records"
+        )
+    return True
+
+
+def _write(path: Path, value: msgspec.Struct) -> None:
+    temporary = path.with_suffix(".new")
+    temporary.write_bytes(msgspec.json.format(msgspec.json.encode(value), indent=1) + b"\n")
+    temporary.rename(path)
 
 
 def run(suite: Suite, plan: Plan, out: Path) -> list[Manifest]:

@@ -35,6 +35,12 @@ class Request(Struct, frozen=True, kw_only=True):
     nodes: tuple[int, ...] | None = None
     """Numbers of nodes, for suites that vary them."""
     cores: tuple[int, ...]
+    claim: str | None = None
+    """What the session is for."""
+    looks: int = 1
+    """How often results are looked at before measuring ends."""
+    busy: bool = False
+    """Whether it may begin on a machine that is not idle."""
 
 
 class Work(Struct, frozen=True, kw_only=True):
@@ -94,6 +100,9 @@ class Suite(ABC):
             systems=tuple(systems),
             cores=request.cores,
             cells=tuple(cells),
+            claim=request.claim,
+            looks=request.looks,
+            busy=request.busy,
         )
 
     def before(self, plan: Plan, out: Path) -> None:  # noqa: B027 (a suite may need nothing)

@@ -19,6 +19,8 @@ from typing import Literal
 import numpy as np
 from scipy import special
 
+from suites.statistics.families import holm
+
 Better = Literal["higher", "lower"]
 Kind = Literal["worse", "better", "equivalent", "not worse", "inconclusive"]
 FEWEST = 3
@@ -91,8 +93,10 @@ def judge(rounds: Mapping[str, Sequence[float]], better: Mapping[str, Better], r
     """
     found = {name: _Test(name, values) for name, values in rounds.items()}
     limit = math.log1p(rule.size)
-    shown = _holm({name: test.p for name, test in found.items()}, rule.error / len(rule.looks))
-    return {name: test.verdict(limit, better[name], shown=shown[name]) for name, test in found.items()}
+    # The family's error is shared out among the looks.
+    adjusted = dict(zip(found, holm([test.p for test in found.values()]), strict=True))
+    error = rule.error / len(rule.looks)
+    return {name: test.verdict(limit, better[name], shown=adjusted[name] <= error) for name, test in found.items()}
 
 
 def decide(
@@ -155,13 +159,3 @@ class _Test:
         sign = -1 if better == "higher" else 1
         ends = sorted(math.exp(sign * end) for end in self.bounds(0.95))
         return Judgement(kind, math.exp(sign * self.mean), ends[0], ends[1], self.p, len(self.values))
-
-
-def _holm(ps: Mapping[str, float], error: float) -> dict[str, bool]:
-    """Which hypotheses fall, so that the chance of one falling wrongly is at most `error` for all together (Holm, 1979)."""
-    fallen = dict.fromkeys(ps, False)
-    for rank, (name, p) in enumerate(sorted(ps.items(), key=lambda item: item[1])):
-        if p > error / (len(ps) - rank):
-            break
-        fallen[name] = True
-    return fallen

@@ -137,6 +137,27 @@ def paired_ratio(numerator: ArrayLike, denominator: ArrayLike) -> Estimate:
     return Estimate(float(np.exp(mean)), float(np.exp(mean - width)), float(np.exp(mean + width)), n)
 
 
+def bootstrap_ratio(numerator: ArrayLike, denominator: ArrayLike, resamples: int = RESAMPLES, seed: int = SEED) -> Estimate:
+    """Ratio of two means, with a 95 % bootstrap interval over blocks; see `wider_tail`.
+
+    Parameters
+    ----------
+    numerator, denominator : [n]
+        values of 0 or more; element i of both comes from the same block. Without a positive denominator there is no ratio.
+    """
+    top, bottom = np.asarray(numerator, np.float64), np.asarray(denominator, np.float64)
+    if top.shape != bottom.shape:
+        raise ValueError(f"{len(top)} and {len(bottom)} values cannot be paired")
+    n = len(top)
+    if n == 0 or not (top.sum() > 0 and bottom.sum() > 0):
+        return Estimate(None, None, None, n)
+    value = float(top.sum() / bottom.sum())
+    if n < MINIMUM_FOR_INTERVAL or (top <= 0).any() or (bottom <= 0).any():
+        return Estimate(value, None, None, n)
+    drawn = np.random.default_rng(seed).integers(0, n, (resamples, n))
+    return percentile_interval(value, top[drawn].sum(axis=1) / bottom[drawn].sum(axis=1), n)
+
+
 def expected_running_time(spent_s: ArrayLike, solved: ArrayLike) -> float | None:
     """All time spent over the number of successes; None without a success.
 

@@ -126,7 +126,7 @@ def test_a_bar_a_system_with_seconds_n_and_how_many_times_tianji(session):
         assert lengths[name] == pytest.approx(longest * seconds / 40, abs=0.5)
     # Where one of two runs did not get there; and where a system that is meant for all workloads did not run.
     assert dqn[0].endswith("; TianJi is x times as fast; without RLlib")
-    assert columns(dqn[3])[2:] == ["8.00 s", "n = 1 of 2", "TianJi x > 3.16"]
+    assert columns(dqn[3])[2:] == ["8.00 s", "n = 1 of 2", "TianJi x 3.50 (mean), > 3.16"]
 
 
 def test_bars_fit_a_terminal_of_eighty_columns_and_one_that_knows_ascii_only(session):
@@ -143,7 +143,7 @@ def test_runs_that_never_got_there_and_runs_that_failed_are_said_in_their_line(s
     said = {columns(line)[0]: columns(line)[1:] for line in lines(session)[1:5]}
     bar, *rest = said["xingtian"]
     assert set(bar) == {"░"}
-    assert rest == ["not in 30.0 s", "n = 0 of 1", "TianJi x > 7.50", "1 failed: out of [luck]"]
+    assert rest == ["not in 30.0 s", "n = 0 of 1", "TianJi x 7.50 (mean), > 7.50", "1 failed: out of [luck]"]
 
 
 def test_messages_are_told_in_three_lines_the_ceiling_first(session):

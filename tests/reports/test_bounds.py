@@ -24,6 +24,18 @@ def told(rows):
     return bounds.told(lambda metric: rows.get(metric.removeprefix(bounds.METRIC)))
 
 
+def test_what_counts_every_block_leads_and_a_bound_never_stands_alone():
+    every = {"restricted_mean_time_ratio": row(1.2, 0.9, 1.6), "expected_running_time_ratio": row(1.1)}
+    bound = told(every | {"_at_least": row(3.15, n=2)})
+    assert bound.words == "ERT 1.10x, restricted mean 1.20x [0.900, 1.60]; > 3.15x (2 of 5)"
+    assert bound.leading == every["restricted_mean_time_ratio"]
+    assert bound.inverse.words == "ERT 0.909x, restricted mean 0.833x [0.625, 1.11]; < 0.317x (2 of 5)"
+    assert told(every | {"": row(1.47, n=3)}).words == "ERT 1.10x, restricted mean 1.20x [0.900, 1.60]; 1.47x (3 of 5)"
+    never = {"restricted_mean_time_ratio": row(1.2, 0.9, 1.6), "expected_running_time_ratio": row(None, n=5)}
+    assert told(never).words == "restricted mean 1.20x [0.900, 1.60]", "a side without a success has no ERT"
+    assert told({"": row(1.35, 1.21, 1.51)}).leading == row(1.35, 1.21, 1.51)
+
+
 @pytest.fixture(scope="module")
 def data():
     """Runs of which some got there, and some systems never."""
@@ -102,7 +114,7 @@ def test_a_bound_of_all_blocks_is_no_factor_of_a_product(data):
 def test_who_got_there_without_the_other_and_the_other_way_round_are_not_compared(data):
     """Synchronous and XingTian-style: each in a block in which the other did not."""
     table, title = view(data).frame("ratios").set_index(["Faster", "than"]), view(data).title
-    assert table.loc[(title("sync-one"), title("xingtian")), "Evaluated return"] == "not comparable"
+    assert table.loc[(title("sync-one"), title("xingtian")), "Evaluated return"].endswith("]; not comparable")
 
 
 def test_the_picture_of_ratios_says_what_the_table_does(data):
@@ -119,7 +131,9 @@ def test_the_picture_of_ratios_says_what_the_table_does(data):
             if told["Faster"] == title("tianji") and told["than"] == title(point["baseline"])
         )
         cell = line[columns[point["kind"]]]
-        assert cell.startswith(f"{bounds.SIGNS[point['bound']]}{number(point['value'])}x")
+        easy = cell.rpartition("; ")[2]
+        assert easy.startswith(f"{bounds.SIGNS[point['bound']]}{number(point['value'])}x")
+        assert (easy != cell) == (point["n"] < 5 or point["bound"] != ""), "every block counts before some do"
 
 
 def test_a_bound_is_drawn_as_an_arrow_to_where_the_ratio_is(data):

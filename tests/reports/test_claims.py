@@ -1,11 +1,13 @@
 """The ledger of claims: every claim of the literature once, verdicts by the rule, nothing left out."""
 
 import json
+from pathlib import Path
 from types import SimpleNamespace
 
+import msgspec
 import pytest
 
-from reports import claims
+from reports import claims, dataset
 from reports.claims import Claim, Hardware, Reading, judge, ledger, verdict
 from reports.table import Table
 
@@ -89,14 +91,91 @@ CLAIM = Claim(
 )
 
 
-def test_a_claim_is_held_against_its_first_reading_and_shows_the_others():
+SECOND = {"baseline": "sb3"}
+
+
+def test_every_reading_must_hold_and_all_are_shown():
     (judged,) = judge(data(row(), row(baseline="sb3", value=0.8, ci_low=0.7, ci_high=0.9)), [CLAIM])
-    assert judged.verdict == "holds in analogue"
+    assert judged.verdict == "contradicted"
     assert [(f.reading, f.verdict) for f in judged.evidence] == [("first", "holds in analogue"), ("second", "contradicted")]
     assert judged.evidence[0].measured == "5.00x [4.50, 5.50], n = 5"
     assert judged.evidence[0].machine == "2 cores of a processor"
-    (on_its_hardware,) = judge(data(row(), cores=64), [CLAIM])
+    (on_its_hardware,) = judge(data(row(), row(**SECOND), cores=64), [CLAIM])
     assert on_its_hardware.verdict == "reproduced"
+
+
+def test_an_interval_that_reaches_below_1_in_one_reading_leaves_a_claim_open():
+    """As of eight nodes: 2.53 [2.11, 3.03] by one return, 1.84 [0.995, 3.41] by the other."""
+    claim = msgspec.structs.replace(CLAIM, published=1.6)
+    first, second = {"value": 2.53, "ci_low": 2.11, "ci_high": 3.03}, {"value": 1.84, "ci_low": 0.995, "ci_high": 3.41}
+    (judged,) = judge(data(row(**first), row(**SECOND, **second)), [claim])
+    assert judged.verdict == "inconclusive"
+    (judged,) = judge(data(row(**first), row(**SECOND, **first)), [claim])
+    assert judged.verdict == "holds in analogue"
+
+
+def test_a_reading_that_was_not_measured_leaves_a_claim_open():
+    (judged,) = judge(data(row()), [CLAIM])
+    assert [one.verdict for one in judged.evidence] == ["holds in analogue", "not measured here"]
+    assert judged.verdict == "inconclusive"
+
+
+def test_what_speaks_for_a_claim_is_judged_for_all_claims_together():
+    """At n = 5 the interval of one claim in four has 4.315 / 2.776 times the width, by a table of Student's t."""
+    claims = [msgspec.structs.replace(CLAIM, id=f"c{at}", reading=CLAIM.reading[:1]) for at in range(4)]
+    low = 4.6
+    assert 5.0 * (low / 5.0) ** (4.315 / 2.776) < 4.4 < low
+    claims = [msgspec.structs.replace(one, published=4.4) for one in claims]
+    measured = data(row(ci_low=low, ci_high=5.0**2 / low))
+    assert [one.verdict for one in judge(measured, claims)] == ["direction holds"] * 4
+    assert [one.verdict for one in judge(measured, claims[:1])] == ["holds in analogue"]
+    against = data(row(value=0.9, ci_low=0.82, ci_high=0.99))
+    assert [one.verdict for one in judge(against, claims)] == ["contradicted"] * 4, "no adjustment hides what is against it"
+
+
+def test_a_rebuilt_system_is_said_to_be_one():
+    rebuilt = {"baseline": "xingtian"}
+    claim = msgspec.structs.replace(CLAIM, reading=(Reading("against it", {"workload": "w", **rebuilt}),))
+    (judged,) = judge(data(row(**rebuilt)), [claim])
+    assert judged.said == "holds in analogue (steelman)"
+    assert judged.evidence[0].measured.endswith("; steelman")
+    both = msgspec.structs.replace(claim, reading=(*claim.reading, CLAIM.reading[0]))
+    (judged,) = judge(data(row(**rebuilt), row()), [both])
+    assert judged.said == "holds in analogue", "one reading is of a system as it is"
+
+
+def test_what_nodes_cannot_give_is_a_fault_and_speaks_for_nothing():
+    speedup = {"metric": "unique_consumption_speedup_ratio", "baseline": "self@1", "nodes": 8, "scaling": "weak"}
+    claim = msgspec.structs.replace(CLAIM, published=7.13, reading=(Reading("nodes", {"workload": "w", "baseline": "self@1"}),))
+    (judged,) = judge(data(row(**speedup, value=8.03, ci_low=7.9, ci_high=8.2)), [claim])
+    assert "above 8, which 8 nodes cannot give: the one-node cell was slow" in judged.evidence[0].measured
+    assert judged.verdict == "holds in analogue", "8 is in its interval"
+    (judged,) = judge(data(row(**speedup, value=10.9, ci_low=10.5, ci_high=11.2)), [claim])
+    assert judged.verdict == "inconclusive"
+
+
+def test_where_a_side_missed_the_target_the_restricted_mean_decides():
+    easy = row(n=6, censored=4)
+    every = row(metric="restricted_mean_time_ratio", value=1.2, ci_low=0.9, ci_high=1.6, n=10)
+    claim = msgspec.structs.replace(
+        CLAIM, reading=(Reading("seconds", {"workload": "w", "baseline": "rllib", "metric": "time_to_threshold_ratio"}),)
+    )
+    (judged,) = judge(data(easy, every), [claim])
+    assert judged.verdict == "inconclusive"
+    assert judged.evidence[0].measured.startswith(
+        "restricted mean 1.20x [0.900, 1.60], n = 10; 5.00x in the 6 in which both reached it; all of it below 4.37x"
+    )
+
+
+def test_comparable_systems_are_all_that_tianji_met_there():
+    (claim,) = (one for one in ledger() if one.id == "tianji-convergence")
+    held = {(reading.row["baseline"], reading.row["threshold_kind"]) for reading in claim.reading}
+    bundles = dataset.load([Path(__file__).parents[2] / "results" / "reference" / "convergence" / "cartpole-ppo-zoo.parquet"])
+    met = bundles.table.where(
+        suite="convergence", workload="cartpole-ppo-zoo", system="tianji", metric="time_to_threshold_ratio", options=None
+    ).rows
+    opponents = {(one["baseline"], one["threshold_kind"]) for one in met if not one["baseline"].startswith("tianji")}
+    assert held == {pair for pair in opponents if not pair[0].endswith("-again")}
 
 
 def test_what_was_not_measured_says_what_it_would_take():
@@ -105,7 +184,8 @@ def test_what_was_not_measured_says_what_it_would_take():
 
 
 def test_tianji_as_published_stands_beside_tianji_where_it_was_run():
-    (judged,) = judge(data(row(), row(system="tianji-as-published", value=2.0, ci_low=1.8, ci_high=2.2)), [CLAIM])
+    rows = row(), row(**SECOND), row(system="tianji-as-published", value=2.0, ci_low=1.8, ci_high=2.2)
+    (judged,) = judge(data(*rows), [CLAIM])
     assert [(f.system, f.verdict) for f in judged.evidence][-1] == ("tianji-as-published", "direction holds")
     assert judged.verdict == "holds in analogue", "the verdict is of TianJi"
 
@@ -139,7 +219,7 @@ SERVER, LAPTOP = {"machine": "64 cores of a server"}, {"machine": "2 cores of a 
     ids=["its own hardware", "its own hardware alone", "the weakest", "the weakest, whichever is first", "what was measured"],
 )
 def test_of_several_machines_the_one_of_the_claims_kind_decides_or_else_the_weakest(rows, expected):
-    (judged,) = judge(data(*rows), [CLAIM])
+    (judged,) = judge(data(*rows), [msgspec.structs.replace(CLAIM, reading=CLAIM.reading[:1])])
     assert judged.verdict == expected
     first = [one for one in judged.evidence if one.reading == "first"]
     assert {one.machine for one in first if one.value} == {row["machine"] for row in rows if row["value"]}, "a line a machine"
@@ -153,4 +233,4 @@ def test_claims_json_and_the_table_have_every_claim(tmp_path):
     told = json.loads((tmp_path / "claims.json").read_text())
     assert told["schema"] == claims.SCHEMA
     assert told["claims"][0]["findings"][0]["ci_low"] == 4.5
-    assert list(claims.table(judged)["Verdict"]) == ["+ holds in analogue"]
+    assert list(claims.table(judged)["Verdict"]) == ["? inconclusive"]

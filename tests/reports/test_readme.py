@@ -81,7 +81,8 @@ def changed_value(project):
 
 def changed_verdict(project):
     file = project / "docs" / "report" / "claims.json"
-    file.write_text(file.read_text().replace('"not measured here"', '"reproduced"', 1))
+    # The last one is a claim's; readings of other claims may have it, too.
+    file.write_text('"reproduced"'.join(file.read_text().rsplit('"not measured here"', 1)))
 
 
 def changed_text(project):
@@ -128,7 +129,7 @@ def test_the_projects_readme_shows_what_stands_in_its_report():
     claims = json.loads((ROOT / "docs" / "report" / "claims.json").read_text())["claims"]
     assert len(claims) > 8
     for one in claims:
-        assert f"| {one['says']} | {one['claimed']} | {one['verdict']} |" in shown
+        assert f"| {one['says']} | {one['claimed']} | {one['verdict']} " in shown
 
 
 def test_relaxed_stands_beside_strict_where_it_was_measured(tmp_path):
@@ -164,7 +165,8 @@ def test_relaxed_stands_beside_strict_where_it_was_measured(tmp_path):
 def test_what_relaxing_buys_is_told_of_every_workload_of_its_suite():
     data = dataset.load([ROOT / "results" / "reference" / "staleness"])
     told = readme.lines(data, Balanced)
-    assert [line[0] for line in told] == ["cartpole-ppo-waiting", "cartpole-ppo-zoo"]
+    assert [line[0].partition(" ")[0] for line in told] == ["cartpole-ppo-waiting", "cartpole-ppo-zoo"]
+    assert all(line[0].endswith("(another algorithm?)") for line in told), "both need significantly fewer steps to one return"
     text = (ROOT / "docs" / "results.md").read_text()
     for line in told:
         assert " | ".join(line) in text

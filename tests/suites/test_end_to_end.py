@@ -18,7 +18,7 @@ BUDGET, ROUND = 1024, 128
 def test_every_system_side_by_side(tiny, tmp_path, capsys):
     out = tmp_path / "session"
     workload = tiny(training=15.0, evaluated=9.0)
-    chosen = ["--profile", "standard", "--workloads", str(workload), "--seeds", "1"]
+    chosen = ["--busy", "--profile", "standard", "--workloads", str(workload), "--seeds", "1"]
     assert bench(["run", "convergence", *chosen, "--out", str(out)]) == 0
     cells = {b.path.name.rpartition(".")[2]: b for b in map(bundle.read, bundle.find([out]))}
     assert set(cells) == {"sync", "sync-again", "tianji", "tianji-relaxed", "xingtian", "rllib", "sb3"}

@@ -45,7 +45,7 @@ def test_rllib_runs_in_the_first_block_of_a_smoke_session_only_unless_it_is_name
 def test_a_smoke_run_stops_at_its_goal_and_says_so(guests, tiny, tmp_path, profile):
     out, workload = tmp_path / "out", tiny(training=100.0, evaluated=501.0)
     workload.write_text(workload.read_text().replace("budget_steps = 1024", "budget_steps = 4096"))
-    chosen = ["--profile", profile, "--systems", "keen", "--workloads", str(workload), "--seeds", "1", "--once"]
+    chosen = ["--busy", "--profile", profile, "--systems", "keen", "--workloads", str(workload), "--seeds", "1", "--once"]
     assert run("tianji-bench", main, ["run", "convergence", *chosen, "--out", str(out)]) == 0
     (cell,) = map(bundle.read, bundle.find([out]))
     assert cell.manifest.status == "completed"

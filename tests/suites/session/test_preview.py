@@ -22,15 +22,16 @@ def test_it_prints_the_plan_and_writes_nothing(capsys, guests, tiny, tmp_path):
     assert not out.exists()
     assert re.search(rf"^suite convergence, profile smoke: 4 runs in 2 blocks, .* into {out}$", lines[0])
     # The order rotates with the block.
-    assert [line.strip() for line in lines[1:5]] == [
+    assert lines[1] == "plan: for no claim, 1 look"
+    assert [line.strip() for line in lines[2:6]] == [
         "1. block 0, seed 5, cartpole-ppo-tiny: steady: at most 60 s",
         "2. block 0, seed 5, cartpole-ppo-tiny: crash: at most 60 s",
         "3. block 1, seed 6, cartpole-ppo-tiny: crash: at most 60 s",
         "4. block 1, seed 6, cartpole-ppo-tiny: steady: at most 60 s",
     ]
     # (180 + 60 + 60) s a run.
-    assert lines[5].startswith("time: at most 20 min")
-    assert "MiB are free" in lines[6]
+    assert lines[6].startswith("time: at most 20 min")
+    assert "MiB are free" in lines[7]
     assert lines[-1] == "dry run: nothing was started or written"
 
 
@@ -47,7 +48,7 @@ def test_of_a_session_that_is_resumed_it_prints_what_is_left(capsys, monkeypatch
     before = sorted(out.rglob("*"))
     assert bench(*chosen, "--seeds", 2, "--resume", "--dry-run") == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[1].startswith("1 of 2 runs are finished")
+    assert lines[2].startswith("1 of 2 runs are finished")
     assert [line for line in lines if "at most 60 s" in line] == [
         "    1. block 1, seed 1, cartpole-ppo-tiny: steady: at most 60 s"
     ]

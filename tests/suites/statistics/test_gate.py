@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from suites.statistics.gate import Judgement, Rule, _holm, decide, final, judge, worsening
+from suites.statistics.gate import Judgement, Rule, decide, final, judge, worsening
 
 HIGHER = "higher"
 
@@ -65,12 +65,6 @@ def test_the_ratio_and_its_interval_are_students():
     assert (found.low, found.high) == (pytest.approx(math.exp(-interval.high)), pytest.approx(math.exp(-interval.low)))
     other = judge({"m": values}, {"m": "lower"}, Rule())["m"]
     assert other.ratio == pytest.approx(math.exp(np.mean(values))), "seconds rise where rates fall"
-
-
-def test_holm_by_hand():
-    """Sorted p: .005 <= .05/4, .011 <= .05/3, .02 <= .05/2, .04 <= .05: all fall; with .03 in third place two do."""
-    assert _holm({"a": 0.02, "b": 0.005, "c": 0.04, "d": 0.011}, 0.05) == dict.fromkeys("abcd", True)
-    assert _holm({"a": 0.03, "b": 0.005, "c": 0.04, "d": 0.011}, 0.05) == {"a": False, "b": True, "c": False, "d": True}
 
 
 def test_it_looks_again_only_while_something_is_open():

@@ -1,0 +1,105 @@
+"""The stated plan of a session, `plan.json`: what it is to show, and how much will be measured, written before the first run.
+
+A session is sealed with it. A report reads from it how often its author meant to look at results, and which runs were added.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta, Struct
+
+from suites.records import limits
+from suites.records.bundle import Bundle, BundleError
+from suites.records.limits import Amount, Count, Name, Text
+
+FILE = "plan.json"
+SCHEMA = "tianji-bench/plan/1"
+NONE = "no plan recorded"
+MOST_LOOKS = 100
+
+
+class Statement(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What was meant to be measured."""
+
+    schema: str = SCHEMA
+    session: Name
+    written: Text
+    """When, in universal time: `2026-01-31T12:00:00Z`."""
+    claim: Text | None = None
+    """What it is for: a claim of the ledger, or a question in words."""
+    suite: Name
+    profile: Name
+    systems: tuple[Name, ...]
+    workloads: tuple[Name, ...]
+    seeds: tuple[Count, ...]
+    """Of blocks: one each."""
+    looks: Annotated[int, Meta(ge=1, le=MOST_LOOKS)] = 1
+    """How often results are looked at before measuring ends: each look is a chance to stop at a lucky moment."""
+    busy: bool = False
+    """Whether it began although the machine was not idle."""
+    load_1min: Amount | None = None
+    noise_floor: Amount | None = None
+
+    @property
+    def words(self) -> str:
+        """As a report says it."""
+        what = f"for {self.claim!r}" if self.claim else "for no claim"
+        blocks, looks = (f"{n} {noun}{'s' * (n != 1)}" for n, noun in ((len(self.seeds), "block"), (self.looks, "look")))
+        busy = ", begun on a busy machine" if self.busy else ""
+        return f"stated {self.written}, {what}: {blocks} of {', '.join(self.systems)}, {looks}{busy}"
+
+
+def read(data: bytes, place: Path) -> Statement:
+    """Decode a stated plan.
+
+    Raises
+    ------
+    BundleError
+        where it is damaged or of another schema.
+    """
+    try:
+        found = msgspec.json.decode(data, type=Statement)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise BundleError(f"{place}: damaged: {error}") from None
+    if found.schema != SCHEMA:
+        raise BundleError(f"{place}: has schema {found.schema}; this version reads {SCHEMA}")
+    return found
+
+
+def beside(folder: Path) -> Statement | None:
+    """The stated plan in a session's folder; None where it was begun without one."""
+    path = folder / FILE
+    return read(limits.contents(path), path) if path.is_file() else None
+
+
+def beyond(bundles: Iterable[Bundle], stated: Mapping[str, Statement]) -> list[Bundle]:
+    """Runs of one comparison that were added beyond a plan, and are therefore not pooled.
+
+    They are blocks that their own session's plan does not name, and all of a session that was added after the others had been
+    seen: no more sessions are pooled than looks were stated, by it or by one before it. Sessions without a plan are the oldest.
+    """
+    bundles = list(bundles)
+    sessions = dict.fromkeys(b.manifest.session for b in bundles)
+    planned = sorted((stated[one] for one in sessions if one in stated), key=lambda one: (one.written, one.session))
+    kept, looks, late = len(sessions) - len(planned), 1, set()
+    for own in planned:
+        looks = max(looks, own.looks)
+        if kept and kept + 1 > looks:
+            late.add(own.session)
+        else:
+            kept += 1
+    return [
+        b
+        for b in bundles
+        if b.manifest.session in late
+        or (b.manifest.session in stated and b.manifest.seed not in stated[b.manifest.session].seeds)
+    ]
+
+
+def looks(bundles: Iterable[Bundle], stated: Mapping[str, Statement]) -> int:
+    """How often the results of these runs were to be looked at: the most that any of their plans states; 1 without a plan."""
+    return max((stated[b.manifest.session].looks for b in bundles if b.manifest.session in stated), default=1)

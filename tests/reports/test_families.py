@@ -1,0 +1,86 @@
+"""Tables of verdicts are families, extremes have wider intervals, and steps come before seconds."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from reports import families
+from reports.bounds import Told
+from reports.convergence.standings import states
+from reports.convergence.view import Trained
+from reports.view import View
+from suites.statistics.intervals import paired_ratio
+
+
+def row(value, low=None, high=None, n=5, baseline="other"):
+    return {"value": value, "ci_low": low, "ci_high": high, "n": n, "censored": 0, "baseline": baseline}
+
+
+def of(ratios):
+    found = paired_ratio(ratios, np.ones(len(ratios)))
+    return row(found.value, found.low, found.high, found.n)
+
+
+def test_p_values_are_those_of_the_ratios_times_how_many_are_left():
+    rng = np.random.default_rng(3)
+    ratios = [np.exp(rng.normal(mean, 0.1, 5)) for mean in (0.05, 0.5, 0.2)]
+    raw = [float(stats.ttest_1samp(np.log(one), 0).pvalue) for one in ratios]
+    order = sorted(raw)
+    by_hand = [order[0] * 3, max(order[0] * 3, order[1] * 2), max(order[0] * 3, order[1] * 2, order[2])]
+    expected = [min(1.0, by_hand[order.index(p)]) for p in raw]
+    told = families.adjusted([of(ratios[0]), None, of(ratios[1]), row(2.0), of(ratios[2])])
+    assert [p for p in told if p is not None] == pytest.approx(expected)
+    assert [p is None for p in told] == [False, True, False, True, False], "what has no interval is no member"
+
+
+def test_a_table_shows_fewer_wins_than_its_intervals_and_every_loss():
+    won = Told(row(1.2, 1.05, 1.2**2 / 1.05))
+    lost = Told(row(0.9, 0.81, 0.99))
+    assert states([won]) == ["faster"]
+    assert states([won] + [Told(row(1.0, 0.9, 1.1))] * 20) == ["open"] * 21
+    assert states([lost] + [Told(row(1.0, 0.9, 1.1))] * 20)[0] == "slower"
+
+
+def test_the_lowest_of_many_ratios_has_an_interval_for_all_of_them():
+    """With twenty equal ratios, the lowest one's own interval misses 1 too often."""
+    rng = np.random.default_rng(4)
+    misses = {1: 0, 20: 0}
+    tables = 400
+    for _ in range(tables):
+        lowest = min((of(np.exp(rng.normal(0, 0.1, 5))) for _ in range(20)), key=lambda one: one["value"])
+        for cells in misses:
+            misses[cells] += families.extreme(lowest, cells)["ci_high"] < 1
+    assert misses[1] / tables > 0.15
+    assert misses[20] / tables < 0.05
+    assert families.extreme(row(2.0), 20) == row(2.0)
+
+
+def test_looks_widen_ratios_and_nothing_else():
+    one = of([1.1, 1.2, 1.3, 1.2, 1.1])
+    assert families.looked(one, 1) == one
+    assert families.looked(one, 2)["ci_low"] < one["ci_low"] < one["ci_high"] < families.looked(one, 2)["ci_high"]
+    seconds = one | {"baseline": None}
+    assert families.looked(seconds, 2) == seconds
+
+
+ROWS = {("sync", "rllib"): row(0.8, 0.7, 0.9), ("tianji", "sync"): row(1.25, 1.1, 1.42), ("sync", "sb3"): row(0.9, 0.7, 1.2)}
+"""How many times as many steps the second system needs as the first."""
+
+
+@pytest.mark.parametrize(("label", "ratio"), [("rllib", 0.8), ("tianji", 0.8), ("sb3", 0.9), ("sync", None), ("unknown", None)])
+def test_steps_are_over_those_of_the_synchronous_system(label, ratio):
+    def find(system, metric, threshold_kind, baseline):
+        return ROWS.get((system, baseline))
+
+    found = Trained.steps(SimpleNamespace(synchronous="sync", row=find), label, "evaluated")
+    assert (found and found["value"]) == (None if ratio is None else pytest.approx(ratio))
+
+
+def test_a_system_that_needs_significantly_fewer_steps_is_named():
+    steps = {"rllib": row(0.8, 0.7, 0.9), "sb3": row(0.9, 0.7, 1.2), "few": row(0.5, n=3)}
+    view = SimpleNamespace(steps=lambda label, kind: steps.get(label) if kind == "training" else None, title=str.upper)
+    view.fewer = lambda label: View.fewer(view, label)
+    assert View.suspected(view, "rllib") == "RLLIB (another algorithm? training 0.800x the steps)"
+    assert [View.suspected(view, label) for label in ("sb3", "few", "sync")] == ["SB3", "FEW", "SYNC"]
