@@ -62,6 +62,7 @@ def _under(discipline: str, **options: Any) -> type[Disciplined]:
 
 ExactlyOneRound = _under("exactly-one-round")
 QuotaFree = _under("quota-free")
+Reactor = _under("reactor")
 Free = _under("free")
 Admitted0 = _under("admitted", eta=0)
 Admitted1 = _under("admitted", eta=1)

@@ -193,6 +193,7 @@ SYSTEMS: Registry[type[System]] = Registry(
         "tianji-exactly-one-round": "baselines.disciplined:ExactlyOneRound",
         "tianji-free": "baselines.disciplined:Free",
         "tianji-quota-free": "baselines.disciplined:QuotaFree",
+        "tianji-reactor": "baselines.disciplined:Reactor",
         "tianji-one-sided": "baselines.tianji:OneSided",
         "tianji-relaxed": "baselines.tianji:Relaxed",
         "tianji-unbalanced": "baselines.tianji:Unbalanced",

@@ -7,7 +7,8 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from programs.cli import DONE, FAILED, INTERRUPTED
@@ -78,3 +79,13 @@ def status_of(work: Callable[[], object], known: type[Exception] | tuple[()] = (
 def adopt_orphans() -> None:
     """Become the parent of descendants whose own parent ends, so that they can be found and ended."""
     _prctl(PR_SET_CHILD_SUBREAPER, 1)
+
+
+@contextmanager
+def adopting_orphans() -> Iterator[None]:
+    """Adopt orphans for a while."""
+    adopt_orphans()
+    try:
+        yield
+    finally:
+        _prctl(PR_SET_CHILD_SUBREAPER, 0)

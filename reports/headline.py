@@ -99,6 +99,16 @@ class Duels(NamedTuple):
     """By opponent: the ratio, and one of `reports.convergence.standings.STATES`; it is open where they did not meet."""
 
 
+class Kin(NamedTuple):
+    """TianJi over one system on its own code, on all workloads."""
+
+    title: str
+    slower: list[str]
+    """Workloads on which TianJi is shown to be slower."""
+    faster: list[str]
+    undecided: int
+
+
 class Headline(NamedTuple):
     """What the first screen says."""
 
@@ -107,6 +117,7 @@ class Headline(NamedTuple):
     """Titles of all opponents, in the order of reports."""
     duels: list[Duels]
     """By workload and machine."""
+    kin: list[Kin]
     engineering: list[float]
     """The synchronous system of the same code over the systems of other code: ratios by workload, least first."""
     relaxing: list[tuple[str, Row]]
@@ -136,6 +147,7 @@ def headline(data: Dataset) -> Headline:
         algorithms,
         list(dict.fromkeys(one.line.title for one in against)),
         list(_duels(data, against)),
+        kin=list(_kin([one for one in against if one.line.same_code])),
         engineering=sorted(_engineering(data, {one.line.opponent for one in against if not one.line.same_code})),
         relaxing=list(_relaxing(data)),
         fewer=list(_fewer([*Trained.all(data), *Balanced.all(data)])),
@@ -162,6 +174,13 @@ def _duels(data: Dataset, against: Sequence[Against]) -> Iterator[Duels]:
     for algorithm, workload, machine in dict.fromkeys(key[:3] for key in met):
         cells = [met.get((algorithm, workload, machine, title), (Told(None), OPEN)) for title in titles]
         yield Duels(algorithm, workload, machine, targets[workload], cells)
+
+
+def _kin(against: Sequence[Against]) -> Iterator[Kin]:
+    for title in dict.fromkeys(one.line.title for one in against):
+        points = [point for one in against if one.line.title == title for point in one.line.points]
+        slower, faster = ([point.workload for point in points if point.state == state] for state in (SLOWER, FASTER))
+        yield Kin(title, slower, faster, len(points) - len(slower) - len(faster))
 
 
 def _missed(views: Iterable[Trained]) -> Iterator[Missed]:

@@ -22,7 +22,7 @@ import baselines
 from baselines.conformance.counted import counted_cartpole
 from baselines.recording import EVENTS
 from baselines.system import System, Task
-from programs.process import adopt_orphans
+from programs.process import adopting_orphans
 
 ENV = "counted_cartpole:CountedCartPole-v0"
 INTERVAL_S = 0.05
@@ -70,9 +70,9 @@ def observe(system: System, task: Task, folder: Path, stop_when: Callable[[Event
     for made in (run, counts, elsewhere, home):
         made.mkdir()
     (run / "task.json").write_bytes(msgspec.json.encode(task))
-    adopt_orphans()
     others = {process.pid for process in psutil.Process().children(recursive=True)}
     with ExitStack() as stack:
+        stack.enter_context(adopting_orphans())
         # Sockets lie in it, and a socket's path must stay short. The runner's keeper removes it after a run, too.
         temporary = stack.enter_context(tempfile.TemporaryDirectory(prefix="tj-", dir="/tmp", ignore_cleanup_errors=True))
         path = [str(Path(counted_cartpole.__file__).parent), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]

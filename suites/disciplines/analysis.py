@@ -7,11 +7,11 @@ fragment of actor i, a round takes to first order
 ==================  ======================  =====================================================
 round               time                    disciplines
 ==================  ======================  =====================================================
-barrier             E[max t_i] + L          strict, and admitted with eta = 0
+barrier             E[max t_i] + L          strict, reactor, and admitted with eta = 0
 any samples         B / sum r_i + L         quota-free: r_i samples a second of actor i
 exactly one round   max(E[max t_i], L)      exactly one round (HTS-RL)
 in order            max(max E[t_i], L)      admitted in order with eta >= 1: the slowest actor sets the pace
-free                max(B / sum r_i, L)     relaxed, one-sided, free, off
+free                max(B / sum r_i, L)     relaxed, one-sided, free, periodic, off
 window              `admitted_round_s`      admitted in any order with eta >= 1
 ==================  ======================  =====================================================
 
@@ -137,7 +137,7 @@ def bound_per_s(discipline: dict[str, Any], t: Times) -> float | None:
     anybody = samples / t.produced_per_s
     if name == "quota-free":
         return samples / (anybody + t.round_s)
-    if name in ("strict", "exactly-one-round") or (name.startswith("admitted") and eta == 0):
+    if name in ("strict", "reactor", "exactly-one-round") or (name.startswith("admitted") and eta == 0):
         if t.fragment_max_s is None:
             return None
         return samples / (max(t.fragment_max_s, t.round_s) if name == "exactly-one-round" else t.fragment_max_s + t.round_s)
@@ -146,7 +146,7 @@ def bound_per_s(discipline: dict[str, Any], t: Times) -> float | None:
     if name in ("admitted", "admitted-interruptible"):
         chunks = round(samples / t.fragment_samples)
         return samples / admitted_round_s(t.fragments_s, t.round_s, chunks, (eta + 1) * chunks)
-    if name in ("relaxed", "one-sided", "free", "off"):
+    if name in ("relaxed", "one-sided", "free", "off", "periodic"):
         return samples / max(anybody, t.round_s)
     return None
 

@@ -35,6 +35,8 @@ TIMES = Times(fragments_s=(1.0, 3.0), fragment_samples=64.0, fragment_max_s=3.0,
     ("discipline", "seconds"),
     [
         ({"name": "strict"}, 3.5),
+        ({"name": "reactor"}, 3.5),
+        ({"name": "periodic", "every_updates": 8}, 1.5),
         ({"name": "admitted", "eta": 0}, 3.5),
         ({"name": "admitted-in-order", "eta": 0}, 3.5),
         # Both make 128 samples in 1.5 s.
