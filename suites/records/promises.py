@@ -142,6 +142,7 @@ class Transmission(Struct):
 CONFIGURATIONS: dict[str, Any] = {
     "convergence": Training,
     "staleness": Training,
+    "disciplines": Training,
     "scaling": OnNodes,
     "transmission": Transmission,
 }

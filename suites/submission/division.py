@@ -17,6 +17,7 @@ from baselines import system as systems
 from baselines.system import System, Task
 from baselines.workload import Workload
 from programs.cli import ConfigError
+from suites.disciplines import sweep as disciplines
 from suites.records.bundle import Manifest
 from suites.scaling import sweep as scaling
 from suites.scaling.analysis import COPIES
@@ -91,6 +92,11 @@ def _of_training(m: Manifest) -> list[str]:
     return _differences(sealed_workload(m), _own(m.workload))
 
 
+def _of_disciplines(m: Manifest) -> list[str]:
+    seconds = disciplines.PROFILES[m.profile].seconds
+    return _differences(sealed_workload(m), msgspec.structs.replace(_own(m.workload), budget_seconds=seconds))
+
+
 def _of_scaling(m: Manifest) -> list[str]:
     experiment = scaling.EXPERIMENTS[m.workload]
     own = experiment.scaled(_own(experiment.workload), 1 if m.system.endswith(COPIES) else m.nodes)
@@ -112,6 +118,7 @@ def _of_transmission(m: Manifest) -> list[str]:
 _COMPARE: dict[str, Callable[[Manifest], list[str]]] = {
     "convergence": _of_training,
     "staleness": _of_training,
+    "disciplines": _of_disciplines,
     "scaling": _of_scaling,
     "transmission": _of_transmission,
 }

@@ -40,7 +40,7 @@ def check(session: Session, verdict: Verdict) -> None:
 def faults(run: Bundle) -> Iterator[str]:
     """What is wrong with a run's events."""
     yield from _clocks(run)
-    if run.manifest.suite in ("convergence", "staleness", "scaling"):
+    if run.manifest.suite in ("convergence", "disciplines", "staleness", "scaling"):
         yield from _training(run)
         yield from _returns(run)
 

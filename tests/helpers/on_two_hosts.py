@@ -46,7 +46,7 @@ def main(out):
         on(second, join + " --object-store-memory=100000000")
         # As the document has it, but for how much of it: one size, one system, and the shortest experiment.
         suite = re.sub(r"--workloads \S+", "--workloads dqn-link-weak", suite)
-        suite = re.sub(r"--systems \S+", "--systems tianji", suite).replace("--nodes 1,2", "--nodes 2 --seeds 1 --once")
+        suite = re.sub(r"--systems \S+", "--systems tianji", suite).replace("--nodes 1,2", "--nodes 2 --seeds 1 --once --busy")
         on(first, re.sub(r"--out \S+", f"--out {out}", suite))
     (bundle,) = Path(out).glob("*/bundle.json")
     manifest = json.loads(bundle.read_text())
