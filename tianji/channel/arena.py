@@ -10,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import mmap
 import os
+from pathlib import Path
 
 from tianji.channel.base import ChannelError
 
@@ -42,6 +43,17 @@ def open_of(pid: int, fd: int, flags: int) -> int:
             f"cannot open descriptor {fd} of process {pid} ({error.strerror}): "
             "shm:// joins processes of one host and user; use tcp:// between hosts"
         ) from error
+
+
+def has_ended(pid: int) -> bool:
+    """Whether a process has ended or is about to: its memory is gone, and its descriptors are or will be.
+
+    A process that was killed may stay visible for a while, until it is collected by its parent.
+    """
+    try:
+        return Path(f"/proc/{pid}/statm").read_bytes().startswith(b"0 ")
+    except OSError:
+        return True
 
 
 def open_file_of(pid: int, fd: int, size_bytes: int, *, writable: bool) -> int:

@@ -144,7 +144,9 @@ def test_a_fragment_that_is_cut_holds_what_happened_and_the_next_goes_on_from_th
 
 
 def test_rows_that_follow_newer_weights_are_named():
-    config = TrainConfig(env="CartPole-v1", seed=5, actors=1, envs_per_actor=2, ppo=PPOConfig(rollout_steps=32))
+    config = TrainConfig(
+        env="CartPole-v1", seed=5, actors=1, envs_per_actor=2, world="lockstep", ppo=PPOConfig(rollout_steps=32)
+    )
     description = describe("CartPole-v1")
     layout = chunk_layout(config, description)
     memory = bytearray(layout.capacity_bytes)
