@@ -10,6 +10,7 @@ import signal
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from functools import partial
 from multiprocessing import active_children, get_context
@@ -77,7 +78,8 @@ def pool(
     workers = ProcessPoolExecutor(number, get_context(method), partial(_begin, os.getpid(), name, begin))
     try:
         yield workers
-    except (KeyboardInterrupt, GeneratorExit):
+    except (KeyboardInterrupt, GeneratorExit, BrokenProcessPool):
+        # A pool that breaks terminates the others, but a process that has just been forked may miss that signal.
         for process in set(active_children()) - others:
             process.kill()
         raise
