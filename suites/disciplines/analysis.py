@@ -105,9 +105,10 @@ def times(b: Bundle) -> Times | None:
     rounds = [event.counts for event in found if event.name == "learner_round_ms"]
     consumed = staleness.counted(b, "learner_samples_consumed_unique")
     seconds = _seconds_a_sample(b)
-    if not rounds or not consumed or not seconds:
+    workload, system = b.manifest.configuration["workload"], b.manifest.configuration["system"]
+    # The account of an actor that was killed is missing, and means over the others would be of another crew.
+    if not rounds or not consumed or len(seconds) != system["actors"] * system["groups"]:
         return None
-    workload = b.manifest.configuration["workload"]
     samples = workload["environments"] * workload["ppo"]["rollout_steps"] / len(seconds)
     return Times(
         fragments_s=tuple(samples * one for one in seconds),

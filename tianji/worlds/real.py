@@ -168,9 +168,11 @@ def _wiring(control: Control) -> dict[str, str]:
 def serve(hosts: Sequence[Host], control: Control) -> None:
     """Wait for arrivals, hand them to the hosts, and account for the waiting time by cause.
 
-    The first host is stopped last, and the process ends with it.
+    The process ends with its first host, by whose report the launcher knows the process. So the first host is stopped when the
+    others have ended, and no report of theirs is lost.
     """
     begun = False
+    asked: str | None = None
     rang: Sequence[Endpoint] | None = None
     clock = time.monotonic_ns
     first = hosts[0]
@@ -187,9 +189,12 @@ def serve(hosts: Sequence[Host], control: Control) -> None:
                         first.save()
                     case Ping():
                         control.send(encode(Pong(first.role.name)))
-                    case Stop(reason=reason):
-                        for host in reversed(hosts):
-                            host.stop(reason)
+                    case Stop(reason=asked):
+                        for host in hosts[1:]:
+                            host.stop(asked)
+            if asked is not None and all(host.ended for host in hosts[1:]):
+                first.stop(asked)
+                asked = None
             # All hosts, because edges within a process use no socket.
             moved = [not host.ended and host.pump(rang) for host in hosts]
             if first.ended or any(moved):

@@ -89,7 +89,7 @@ def run_of_two_actors(folder, whole=2, **more):
     events.append(Histogram(30 * S, "learner_round_ms", {400: 5, 600: 5}))
     events.append(Counter(30 * S, "learner_samples_consumed_unique", 1280.0, "learner g0"))
     workload = bundles.WORKLOAD | {"environments": 2, "ppo": {"rollout_steps": 64, "minibatch_size": 128, "epochs": 1}}
-    configuration = {"workload": workload, "system": {"discipline": {"name": "relaxed"}}}
+    configuration = {"workload": workload, "system": {"discipline": {"name": "relaxed"}, "actors": 2, "groups": 1}}
     return bundles.make(folder, events=events, suite="disciplines", configuration=configuration, **more)
 
 

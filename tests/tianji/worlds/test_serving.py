@@ -9,11 +9,13 @@ import numpy as np
 from tianji.averaging import Stamp, message_size, pack
 from tianji.channel.base import Endpoint
 from tianji.channel.registry import Channels
-from tianji.messages import Start, Stop, encode
+from tianji.messages import Report, Start, Stop, encode
+from tianji.roles.role import Begin, Role, Work
 from tianji.roles.root import Root
 from tianji.worlds.averager import Averager
 from tianji.worlds.host import Host, Models
 from tianji.worlds.real import serve
+from tianji.worlds.workers import Worker
 
 LIMIT_S = 20
 
@@ -76,3 +78,47 @@ def test_a_learner_that_asks_for_means_after_one_was_published_is_sent_it(tmp_pa
         launcher.say(Stop("enough"))
         root.join(LIMIT_S)
         assert not root.is_alive()
+
+
+class Lasting(Role):
+    """Works for as long as its worker does, from the start on."""
+
+    def table(self):
+        return ()
+
+    def absorb(self, event):
+        if not isinstance(event, Begin):
+            return []
+        self.working = True
+        return [Work(None)]
+
+    def waiting_for(self):
+        return "samples"
+
+
+class Sliced(Worker):
+    """Work of some slices, each of which takes a while."""
+
+    def __init__(self, slices):
+        super().__init__()
+        self.slices = slices
+
+    def work(self, argument):
+        for _ in range(self.slices):
+            time.sleep(0.01)
+            yield
+
+
+def test_a_process_ends_when_all_its_roles_have_reported(tmp_path):
+    """The launcher takes the report of the first for the end of the process, and reads nothing after it."""
+    told = []
+    clock = time.monotonic_ns
+    hosts = [Host(Lasting(name), Sliced(slices), told.append, clock, clock) for name, slices in (("first", 0), ("second", 30))]
+    with Launcher() as launcher:
+        launcher.say(Start())
+        launcher.say(Stop("enough"))
+        serving = threading.Thread(target=serve, args=(hosts, launcher), daemon=True)
+        serving.start()
+        serving.join(LIMIT_S)
+        assert not serving.is_alive()
+    assert [message.role for message in told if isinstance(message, Report)] == ["second", "first"]
