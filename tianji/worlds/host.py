@@ -165,6 +165,14 @@ class Host:
         among
             ends to check; None: all of them.
         """
+        under_way = self._slices
+        heard = self.listen(among)
+        if under_way is not None and not self.ended and self._begun:
+            self._go_on(under_way)
+        return under_way is not None or heard
+
+    def listen(self, among: Sequence[Endpoint] | None = None) -> bool:
+        """Hand all new events to the role, and leave its work as it is. True if there were any."""
         events = self._take_in(among)
         if not self._begun:
             # Other roles have begun before. Their messages are kept, or the poller would wake up again and again.
@@ -172,13 +180,10 @@ class Host:
                 self._keep(event)
             return False
         done, self._done = self._done, []
-        under_way = self._slices
         if done or events:
             # Its own finished work comes first, so that later events meet the current state.
             self._drive(*done, *events)
-        if under_way is not None and not self.ended:
-            self._go_on(under_way)
-        return under_way is not None or bool(done or events)
+        return bool(done or events)
 
     def _keep(self, event: Event) -> None:
         key = f"{type(event).__name__} {getattr(event, 'port', '')}"

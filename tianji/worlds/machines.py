@@ -61,7 +61,7 @@ class Node:
         """
         took = work_ns
         if self.crowded:
-            others = sum(end >= start_ns for other, end in self._until.items() if other is not process)
+            others = sum(end >= start_ns for other, end in self._until.items() if other != process)
             took = math.ceil(work_ns * max(1.0, (others + 1) / self.machine.cores))
             self._until[process] = start_ns + took
         return start_ns + took

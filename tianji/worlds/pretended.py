@@ -35,13 +35,16 @@ class Times(Protocol):
         """Of a Root's mean of so many models, or of a learner that adopts one (`groups` is 1)."""
 
 
-class Clockwork(Protocol):
+class Passage(Protocol):
     """The process of a worker, whose clock its work moves on."""
 
-    def compute(self, seconds: float) -> Iterator[int]:
-        """Compute for so long, in pieces. The iterator gives the length of each in nanoseconds when it is over."""
+    def compute(self, seconds: float, *, deaf: bool = False) -> Iterator[int]:
+        """Compute for so long, in pieces. The iterator gives the length of each in nanoseconds when it is over.
 
-    def sleep(self, seconds: float) -> int:
+        A deaf worker's role is not told of what arrives meanwhile.
+        """
+
+    def sleep(self, seconds: float, *, deaf: bool = False) -> int:
         """Wait for so long without using a core, and return the nanoseconds."""
 
 
@@ -52,7 +55,7 @@ class PretendedSampler(Worker):
 
     def __init__(
         self,
-        process: Clockwork,
+        process: Passage,
         times: Times,
         config: TrainConfig,
         layout: ChunkLayout,
@@ -96,24 +99,17 @@ class PretendedSampler(Worker):
         # The real worker gives way after every slow step, and its host looks for messages after some milliseconds.
         size = most if self._whole else max(1, int(QUANTUM_NS / step_ns)) if slow else TIMED
         slices = None if self._real is None else self._real.work(argument)
-        while True:
+        while self._filled < most and not self._cut:
             steps = min(size, most - self._filled)
-            for took in self._process.compute(compute_s * steps / self._horizon):
+            for took in self._process.compute(compute_s * steps / self._horizon, deaf=self._whole):
                 self.account.busy_ns["env"] += took
                 yield
             if wait_s:
-                self.account.wait_ns["simulator"] += self._process.sleep(wait_s * steps / self._horizon)
+                self.account.wait_ns["simulator"] += self._process.sleep(wait_s * steps / self._horizon, deaf=self._whole)
+                yield
             self._filled += steps
-            if slices is not None:
-                try:
-                    next(slices)
-                except StopIteration as end:
-                    return self._counted(end.value)
-            elif self._filled == most:
-                break
-            yield
-            if self._cut:
-                break
+            if slices is not None and self._filled < most and not self._cut:
+                next(slices)
         if slices is not None:
             return self._counted(complete(slices))
         samples = self._filled * self._environments
@@ -131,7 +127,7 @@ class PretendedSampler(Worker):
 class PretendedModels(ModelWorker):
     """Base of workers that exchange models. Without a real worker, a model is a box that holds its stamps."""
 
-    def __init__(self, process: Clockwork, times: Times, ports: Sequence[str], real: ModelWorker | None) -> None:
+    def __init__(self, process: Passage, times: Times, ports: Sequence[str], real: ModelWorker | None) -> None:
         super().__init__()
         self._process, self._times, self._real = process, times, real
         self._inboxes: dict[str, NDArray[Any]] = {port: np.empty(1, object) for port in ports}
@@ -165,7 +161,7 @@ class PretendedModels(ModelWorker):
 class PretendedAverager(PretendedModels):
     """Worker of the Root."""
 
-    def __init__(self, process: Clockwork, times: Times, groups: int, real: ModelWorker | None) -> None:
+    def __init__(self, process: Passage, times: Times, groups: int, real: ModelWorker | None) -> None:
         super().__init__(process, times, [str(group) for group in range(groups)], real)
 
     def work(self, argument: Average) -> Slices[Averaged]:
@@ -179,7 +175,7 @@ class PretendedAverager(PretendedModels):
 class PretendedTrainer(PretendedModels):
     """Worker of a learner."""
 
-    def __init__(self, process: Clockwork, times: Times, config: TrainConfig, group: int, real: ModelWorker | None) -> None:
+    def __init__(self, process: Passage, times: Times, config: TrainConfig, group: int, real: ModelWorker | None) -> None:
         super().__init__(process, times, ["root"], real)
         self._config, self._group = config, group
 
@@ -193,7 +189,8 @@ class PretendedTrainer(PretendedModels):
         trains, config = argument.train or argument.share is not None, self._config
         if trains:
             samples = sum(chunk.count for chunk in argument.chunks)
-            for _ in self._process.compute(self._times.round(self._group, samples)):
+            share = 1.0 if argument.share is None else argument.share
+            for _ in self._process.compute(share * self._times.round(self._group, round(samples / share))):
                 yield
         done: UpdateDone | None = self._done(argument)
         if done is not None:

@@ -50,15 +50,17 @@ class Process:
         self.due_ns: int | None = None
         """When it is served next; None: it waits for a message."""
         self.dozes = False
-        """Whether it is served then because a simulator answers, so that a message may wake it before."""
+        """Whether it is served then because work ends, so that a message may wake it before."""
         self.asked: str | None = None
         """Reason for which it is to end, until its first host was asked."""
         self._rang: dict[Host, list[Endpoint]] | None = None
         """By host, ends at which something has arrived since it was served; None before the first time."""
-        self._slept_ns = 0
-        """How long the host that is being served waits for its simulator."""
-        self._away: dict[Host, int] = {}
-        """When the simulators of hosts that wait for one answer."""
+        self._away_ns = 0
+        """How long the host that is being served is busy with its work."""
+        self._deaf = False
+        """Whether nothing that arrives meanwhile is of interest to it."""
+        self._away: dict[Host, tuple[int, bool]] = {}
+        """By host that works: until when, and whether it is deaf."""
         self._idle: tuple[int, dict[Host, str]] | None = None
         """Since when it waits, and what each host lacks."""
         self._only: Endpoint | None = None
@@ -68,22 +70,29 @@ class Process:
         """Its time in nanoseconds."""
         return self.local_ns
 
-    def compute(self, seconds: float) -> Iterator[int]:
+    def compute(self, seconds: float, *, deaf: bool = False) -> Iterator[int]:
         """Compute for so long, in pieces. The iterator gives the length of each when it is over."""
         left = ceil(seconds * 1e9)
         # Nobody takes a core away where there are enough.
         most = QUANTUM_NS if self.node.crowded else left
         while left > 0:
             work, start = min(left, most), self.local_ns
-            self.local_ns = self.node.compute(self, start, work)
+            self._leave(self.node.compute(self, start, work) - start, deaf)
             left -= work
             yield self.local_ns - start
 
-    def sleep(self, seconds: float) -> int:
+    def sleep(self, seconds: float, *, deaf: bool = False) -> int:
         """Wait for a simulator for so long without using a core, and return the nanoseconds."""
-        self._slept_ns = ceil(seconds * 1e9)
-        self.local_ns += self._slept_ns
-        return self._slept_ns
+        self._leave(ceil(seconds * 1e9), deaf)
+        return self._away_ns
+
+    def _leave(self, away_ns: int, deaf: bool) -> None:
+        self._away_ns, self._deaf = away_ns, deaf
+        self.local_ns += away_ns
+
+    def host(self, name: str) -> Host:
+        """The host of its role of this name."""
+        return next(host for host in self.hosts if host.role.name == name)
 
     @property
     def ended(self) -> bool:
@@ -95,7 +104,7 @@ class Process:
             self._rang.setdefault(host, []).append(end)
         if self.ended or (self._only is not None and end is not self._only):
             return False
-        return self.due_ns is None or (self.dozes and host not in self._away)
+        return self.due_ns is None or (self.dozes and not self._away.get(host, (0, False))[1])
 
     def serve(self, now_ns: int) -> bool:
         """Serve all hosts that have something to do once, as the real world does. True if there was any."""
@@ -110,18 +119,21 @@ class Process:
         rang, self._rang = self._rang, {}
         moved = False
         for host in self.hosts:
-            if host.ended or (host in self._away and self._away[host] > self.local_ns):
+            own = None if rang is None else rang.get(host, ())
+            if host.ended or (own is not None and not own and not host.working and not host.worked):
+                continue
+            if host in self._away and self._away[host][0] > self.local_ns:
+                moved |= bool(own) and host.listen(own)
                 continue
             self._away.pop(host, None)
-            if rang is not None and host not in rang and not host.working and not host.worked:
-                continue
-            self._slept_ns = 0
-            moved |= host.pump(None if rang is None else rang.get(host, ())) and not self._slept_ns
-            if self._slept_ns:
-                # The others of this process go on meanwhile.
-                self._away[host] = self.local_ns
-                self.local_ns -= self._slept_ns
-        return moved
+            self._away_ns = 0
+            moved |= host.pump(own) and not self._away_ns
+            if self._away_ns:
+                # Its clock comes back, because it and the others of this process listen meanwhile.
+                self._away[host] = self.local_ns, self._deaf
+                self.local_ns -= self._away_ns
+        # Something may have gone from one host of this process to another.
+        return moved or bool(self._rang)
 
     def _end(self, reason: str) -> None:
         first, *others = self.hosts
@@ -132,7 +144,7 @@ class Process:
             self.asked = None
 
     def rest(self) -> int | None:
-        """Wait for a message. The time at which a simulator answers, if one is waited for."""
+        """Wait for a message. The time at which work ends, if there is any."""
         lacks: dict[Host, str] = {}
         for host in self.hosts:
             if not host.ended and host not in self._away:
@@ -142,7 +154,7 @@ class Process:
         first = self.hosts[0]
         port = first.role.next_model()
         self._only = None if port is None or first.models is None else first.models.inlets[port]
-        return min(self._away.values(), default=None)
+        return min((until for until, _ in self._away.values()), default=None)
 
 
 class Simulation(Workers):
