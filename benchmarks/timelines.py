@@ -1,7 +1,7 @@
 """Draws who waits for whom: `python -m benchmarks.timelines --out docs/images/disciplines.svg`.
 
-The real roles run on a simulated clock (`suites.components.unequal`) under each discipline: four actors of unequal speed and a
-learner. Every piece of work is a bar, and gaps are waiting. So the picture is the same on every machine.
+The real roles run in the simulated world (`suites.components.unequal`) under each discipline: four actors of unequal speed and
+a learner. Every piece of work is a bar, and gaps are waiting. So the picture is the same on every machine.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 
-from suites.components.unequal import Clockwork, Span
+from suites.components.unequal import Span, Unequal
 from tianji.config import IMPALAConfig, PPOConfig, TrainConfig
 
 FRAGMENTS_S = (0.8, 1.0, 1.2, 2.0)
@@ -50,7 +50,7 @@ COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7")
 STYLE = {"svg.hashsalt": "timelines", "svg.fonttype": "none", "font.size": 8, "axes.titlesize": 9}
 
 
-def recorded(discipline: dict[str, int | str]) -> Clockwork:
+def recorded(discipline: dict[str, int | str]) -> Unequal:
     """A run of four actors and a learner under a discipline, to the end of the window."""
     algo = "impala" if discipline["name"] == "stream" else "ppo"
     config = TrainConfig(
@@ -63,7 +63,7 @@ def recorded(discipline: dict[str, int | str]) -> Clockwork:
         impala=IMPALAConfig(rollout_steps=40),
         discipline=discipline,
     )
-    run = Clockwork(config, lambda number: itertools.repeat(FRAGMENTS_S[number]), ROUND_S)
+    run = Unequal(config, lambda number: itertools.repeat(FRAGMENTS_S[number]), ROUND_S)
     run.run(WINDOW_S[1] + max(*FRAGMENTS_S, ROUND_S))
     return run
 
@@ -80,8 +80,8 @@ def draw(axis: Axes, spans: Sequence[Span], actors: int) -> None:
     for span in spans:
         if span.end <= first or span.start >= last:
             continue
-        learner = span.role == "learner"
-        row = actors if learner else int(span.role.split()[-1])
+        learner = span.role.startswith("learner")
+        row = actors if learner else int(span.role.rpartition(".a")[2])
         colour = COLOURS[versions.index(span.version) % len(COLOURS)]
         start, end = max(span.start, first), min(span.end, last)
         axis.barh(row, end - start, left=start, height=0.72, color=colour, edgecolor="#111111", linewidth=0.4)

@@ -16,38 +16,50 @@ from numpy.typing import NDArray
 Vector = NDArray[np.float32]
 
 FIELDS = 3
-WORDS = 2 * FIELDS
-"""Size of a stamp in a vector, in float32 words. Its integers are stored bit by bit."""
+STAMPS = 2
+"""Stamps of a message: of the group that sends or receives it, and of all others together."""
+WORDS = 2 * FIELDS * STAMPS
+"""Size of the stamps in a message, in float32 words. Their integers are stored bit by bit."""
 
 
 class Stamp(Struct, frozen=True, array_like=True):
-    """Contribution of one group to a model."""
+    """Contribution of one group to a model, or of all others together."""
 
     number: int = 0
-    """Number of the group's push that the model contains; 0: none yet."""
+    """Number of the group's push that the model contains; 0: none yet. Of the others: how many of them the model contains."""
     samples: int = 0
-    """Samples trained on since the push before, the weight of this push in the mean."""
+    """Samples trained on since the push before, the weight of this push in the mean; 0 for the others."""
     steps: int = 0
-    """Environment steps of the group up to this push."""
+    """Environment steps up to these pushes."""
 
 
-def message_size(parameters: int, groups: int) -> int:
-    """Length of the vector that carries a model of `parameters` parameters and a stamp for each group."""
-    return parameters + groups * WORDS
+Stamps = tuple[Stamp, Stamp]
+"""Stamps of a group and of all others together. So a message does not grow with the number of groups."""
 
 
-def pack(out: Vector, model: Vector, stamps: Sequence[Stamp]) -> None:
+def message_size(parameters: int) -> int:
+    """Length of the vector that carries a model of `parameters` parameters and its stamps."""
+    return parameters + WORDS
+
+
+def pack(out: Vector, model: Vector, stamps: Stamps) -> None:
     """Write a model and its stamps into a message."""
     out[: len(model)] = model
+    mark(out, stamps)
+
+
+def mark(out: Vector, stamps: Stamps) -> None:
+    """Write stamps into a message, and leave its model as it is."""
     table = np.array([[s.number, s.samples, s.steps] for s in stamps], np.int64)
     # Stored as bytes, because a float32 that is only moved keeps its bits.
-    out[len(model) :].view(np.uint8)[:] = table.reshape(-1).view(np.uint8)
+    out[-WORDS:].view(np.uint8)[:] = table.reshape(-1).view(np.uint8)
 
 
-def stamps_of(message: Vector, parameters: int) -> tuple[Stamp, ...]:
+def stamps_of(message: Vector, parameters: int) -> Stamps:
     """The stamps of a message."""
     table = np.frombuffer(message[parameters:].tobytes(), np.int64).reshape(-1, FIELDS)
-    return tuple(Stamp(*(int(n) for n in row)) for row in table)
+    own, others = (Stamp(*(int(n) for n in row)) for row in table)
+    return own, others
 
 
 def mean(models: Sequence[Vector], samples: Sequence[int]) -> Vector:

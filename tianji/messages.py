@@ -13,7 +13,7 @@ from msgspec import Meta, Struct
 
 from tianji.settings import Count
 
-PROTOCOL = 6
+PROTOCOL = 7
 """Version of the protocol. Peers of different versions refuse each other at the first message."""
 
 

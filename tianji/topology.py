@@ -13,7 +13,6 @@ from typing import Literal, TypeVar
 from msgspec import Struct
 
 from tianji.algorithms import networks
-from tianji.averaging import message_size
 from tianji.channel.base import EdgeSpec
 from tianji.config import TrainConfig
 from tianji.environments.description import EnvDescription
@@ -111,12 +110,14 @@ def within_processes(config: TrainConfig, roles: Sequence[RoleSpec]) -> dict[str
 def edges(roles: Sequence[RoleSpec]) -> dict[str, tuple[RoleSpec, tuple[RoleSpec, ...]]]:
     """Every edge by its name: the role that binds it, and the roles that connect to it."""
     found: dict[str, tuple[RoleSpec, tuple[RoleSpec, ...]]] = {}
-    root = next((role for role in roles if role.kind == "root"), None)
-    learners = tuple(role for role in roles if role.kind == "learner")
-    for learner in learners:
+    of: dict[tuple[Kind, int], list[RoleSpec]] = {}
+    for role in roles:
+        of.setdefault((role.kind, role.group), []).append(role)
+    root = of["root", 0][0] if ("root", 0) in of else None
+    for learner in (role for role in roles if role.kind == "learner"):
         g = learner.group
-        actors = tuple(role for role in roles if role.kind == "actor" and role.group == g)
-        buffer = next((role for role in roles if role.kind == "buffer" and role.group == g), None)
+        actors = tuple(of["actor", g])
+        buffer = of["buffer", g][0] if ("buffer", g) in of else None
         if buffer is not None:
             found[batches(g)] = learner, (buffer,)
         found[chunks(g)] = buffer or learner, actors
@@ -207,8 +208,3 @@ def chunk_edge(config: TrainConfig, describe: EnvDescription) -> EdgeSpec:
 def parameters(config: TrainConfig, describe: EnvDescription) -> int:
     """Number of parameters of the network."""
     return networks.build(config.network, describe.features, describe.actions).size
-
-
-def model_size(config: TrainConfig, describe: EnvDescription) -> int:
-    """Length of the vector that a learner and the Root exchange."""
-    return message_size(parameters(config, describe), config.groups)

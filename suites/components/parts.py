@@ -25,7 +25,7 @@ from msgspec.structs import replace
 
 from baselines.system import Task
 from baselines.tianji import Relaxed, TianJi
-from suites.components.unequal import Clockwork
+from suites.components.unequal import Unequal
 from suites.components.work import Learning, frozen
 from suites.session import catalogue
 from tianji.channel.base import EdgeSpec
@@ -248,9 +248,9 @@ def unequal(seed: int, workload: str, round_s: float, sigma: float, seconds: flo
             yield mean * rng.lognormal(-(sigma**2) / 2, sigma)
 
     def value() -> float:
-        clockwork = Clockwork(config, times, round_s)
-        clockwork.run(seconds)
-        return clockwork.produced / clockwork.now
+        run = Unequal(config, times, round_s)
+        run.run(seconds)
+        return run.produced / run.now
 
     yield value
 

@@ -20,7 +20,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -200,6 +200,25 @@ class WeightsInlet(Endpoint):
     @abstractmethod
     def latest(self, out: NDArray[np.float32]) -> int | None:
         """Copy the newest weights into `out` and return their version. None if they were read already or do not exist."""
+
+
+class Ends(Protocol):
+    """Opens the ends of edges by their addresses."""
+
+    def inlet(self, uri: str, spec: EdgeSpec) -> Inlet:
+        """Open the consuming end of a chunk edge."""
+
+    def outlet(self, uri: str, spec: EdgeSpec, producer: int) -> Outlet:
+        """Open the end of producer number `producer`, with its own slots."""
+
+    def relay(self, uri: str, spec: EdgeSpec, upstream: Inlet) -> Outlet:
+        """Open a producing end that passes on chunks of `upstream` without a copy."""
+
+    def weights_outlet(self, uri: str, parameters: int) -> WeightsOutlet:
+        """Open the publishing end of a weights edge, for vectors of this length."""
+
+    def weights_inlet(self, uri: str, parameters: int) -> WeightsInlet:
+        """Open a reading end of a weights edge, for vectors of this length."""
 
 
 def rising(version: int, latest: int | None) -> None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tianji.averaging import Stamp
+from tianji.averaging import Stamp, Stamps
 from tianji.roles.role import Effect, PushModel
 
 ROOT = "root"
@@ -87,19 +86,16 @@ class Fusion:
         self._pushed = Stamp(self._pushed.number + 1, self._samples, steps)
         self._samples = self._rounds = 0
         self._owed, self.awaits_mean, self.mean_is_here = True, m.barrier, False
-        stamps = [self._pushed if g == m.group else Stamp() for g in range(m.groups)]
-        return PushModel(self._pushed.number, stamps, [ROOT])
+        return PushModel(self._pushed.number, (self._pushed, Stamp()), ROOT)
 
-    def arrived(self, stamps: Sequence[Stamp]) -> None:
+    def arrived(self, stamps: Stamps) -> None:
         """Handle a mean that arrived. A mean of our own model alone equals it, so nothing is adopted."""
-        assert self._membership is not None
-        group = self._membership.group
-        others = [stamp for g, stamp in enumerate(stamps) if g != group]
-        self.steps_elsewhere = max(self.steps_elsewhere, sum(stamp.steps for stamp in others))
-        if stamps[group].number != self._pushed.number:
+        own, others = stamps
+        self.steps_elsewhere = max(self.steps_elsewhere, others.steps)
+        if own.number != self._pushed.number:
             # It lacks our latest push and would undo what we learned before that. The next mean will contain it.
             return
-        self.mean_is_here = any(stamp.number for stamp in others)
+        self.mean_is_here = others.number > 0
         if not self.mean_is_here:
             self.awaits_mean = False
             self.answered()

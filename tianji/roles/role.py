@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from tianji.averaging import Stamp
+from tianji.averaging import Stamps
 from tianji.messages import ChunkHeader, SlotRef
 
 # Events: messages from a world to a role.
@@ -67,8 +67,8 @@ class ModelArrived:
     """A model arrived in the worker's inbox of this port: a learner's model at the Root, or the Root's mean at a learner."""
 
     port: str
-    stamps: Sequence[Stamp]
-    """Contribution of each group to the model, by the group's number."""
+    stamps: Stamps
+    """Contribution to the model of the group that sends or receives it, and of all others together."""
 
 
 @dataclass(frozen=True)
@@ -143,8 +143,8 @@ class PushModel:
     """Send the worker's model under this number, from a learner to the Root or back."""
 
     number: int
-    stamps: Sequence[Stamp]
-    ports: Sequence[str]
+    stamps: Stamps
+    port: str
 
 
 @dataclass(frozen=True)

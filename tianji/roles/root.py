@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import heapq
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -46,6 +48,10 @@ class Root(Role):
         self.latest = [Stamp()] * self.groups
         self.answered = [0] * self.groups
         """Number of each group's latest push in the last mean that was sent to it."""
+        self._pushes = Counter({0: self.groups})
+        """How many groups have pushed so many times."""
+        self._fewest = [(0, g) for g in range(self.groups)]
+        """Heap of pushes and groups. Outdated entries are skipped."""
         super().__post_init__()
 
     def table(self) -> tuple[Trigger, ...]:
@@ -54,7 +60,7 @@ class Root(Role):
     def _may_average(self) -> bool:
         if self.working or self.stopping is not None or not self.stale:
             return False
-        return not self.barrier or len({stamp.number for stamp in self.latest}) == 1
+        return not self.barrier or len(self._pushes) == 1
 
     def _average(self) -> list[Effect]:
         self.working, self.stale = True, False
@@ -66,16 +72,29 @@ class Root(Role):
     def absorb(self, event: Event) -> list[Effect]:
         match event:
             case ModelArrived(port=port, stamps=stamps):
-                self.latest[int(port)] = stamps[int(port)]
-                self.stale = True
+                self._pushed(int(port), stamps[0])
             case WorkDone(result=Averaged()):
                 self.published += 1
-                # A mean answers a push. A group that has not pushed since the last mean would ignore it.
-                asking = [g for g, stamp in enumerate(self.averaged) if stamp.number > self.answered[g]]
-                for g in asking:
-                    self.answered[g] = self.averaged[g].number
-                return [PushModel(self.published, self.averaged, [str(g) for g in asking])]
+                steps = sum(stamp.steps for stamp in self.averaged)
+                pushed = sum(1 for stamp in self.averaged if stamp.number)
+                effects: list[Effect] = []
+                for g, own in enumerate(self.averaged):
+                    # A mean answers a push. A group that has not pushed since the last mean would ignore it.
+                    if own.number > self.answered[g]:
+                        self.answered[g] = own.number
+                        others = Stamp(pushed - 1, 0, steps - own.steps)
+                        effects.append(PushModel(self.published, (own, others), str(g)))
+                return effects
         return []
+
+    def _pushed(self, group: int, stamp: Stamp) -> None:
+        before, self.latest[group] = self.latest[group].number, stamp
+        self.stale = True
+        self._pushes[before] -= 1
+        if not self._pushes[before]:
+            del self._pushes[before]
+        self._pushes[stamp.number] += 1
+        heapq.heappush(self._fewest, (stamp.number, group))
 
     def waiting_for(self) -> Lack:
         return "barrier" if self.barrier else "weights"
@@ -84,8 +103,9 @@ class Root(Role):
         if not self.barrier or self.stopping is not None:
             return None
         # One port after the other: waking for each model would mean eight wake-ups for a mean of eight.
-        fewest = min(range(self.groups), key=lambda g: self.latest[g].number)
-        return str(fewest)
+        while (entry := self._fewest[0])[0] != self.latest[entry[1]].number:
+            heapq.heappop(self._fewest)
+        return str(entry[1])
 
     def counters(self) -> dict[str, float]:
         return {"means_published": float(self.published)}

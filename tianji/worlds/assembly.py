@@ -12,8 +12,8 @@ from msgspec import Struct
 
 from tianji import topology as names
 from tianji.algorithms.state import State
-from tianji.channel.base import Inlet, WeightsOutlet
-from tianji.channel.registry import Channels
+from tianji.averaging import message_size
+from tianji.channel.base import Ends, Inlet, WeightsOutlet
 from tianji.config import TrainConfig
 from tianji.environments.description import EnvDescription
 from tianji.layout import ChunkLayout
@@ -25,7 +25,7 @@ from tianji.roles.learner import Learner
 from tianji.roles.root import Root
 from tianji.run_folder import read_state, read_values, state_path
 from tianji.telemetry import Clock, Sink
-from tianji.topology import RoleSpec, Topology, chunk_edge, has_root, model_size, parameters
+from tianji.topology import RoleSpec, Topology, chunk_edge, has_root, parameters
 from tianji.worlds.host import Host, Models, Trace
 from tianji.worlds.workers import Body, Idle, ModelWorker, Worker, chunk_views
 
@@ -101,7 +101,7 @@ class Assembler:
         config: TrainConfig,
         describe: EnvDescription,
         topology: Topology,
-        channels: Channels,
+        channels: Ends,
         tell: Sink,
         *,
         pace: Clock = time.monotonic_ns,
@@ -120,18 +120,35 @@ class Assembler:
         """Number of parameters of the network, computed only for roles that need it."""
         return parameters(self.config, self.describe)
 
+    @cached_property
+    def model_size(self) -> int:
+        """Length of the vector that a learner and the Root exchange."""
+        return message_size(self.parameters)
+
+    @cached_property
+    def _owned(self) -> dict[str, list[str]]:
+        """Names of the edges that each role binds, by its name."""
+        found: dict[str, list[str]] = {}
+        for name, (owner, _) in names.edges(self.topology.roles).items():
+            found.setdefault(owner.name, []).append(name)
+        return found
+
     def bind(self, *specs: RoleSpec) -> dict[str, str]:
         """Bind the ends of these roles, and return their addresses by the edge's name."""
-        for name, (owner, _) in names.edges(self.topology.roles).items():
-            if owner in specs and name not in self._bound:
-                address = self.topology.addresses[name]
-                if name.startswith(("chunks", "batches")):
-                    self._bound[name] = self.channels.inlet(address, self.edge)
-                else:
-                    models = not name.startswith("weights")
-                    vector = model_size(self.config, self.describe) if models else self.parameters
-                    self._bound[name] = self.channels.weights_outlet(address, vector)
+        for spec in specs:
+            self._bind(spec)
         return {name: end.uri for name, end in self._bound.items()}
+
+    def _bind(self, spec: RoleSpec) -> None:
+        for name in self._owned.get(spec.name, ()):
+            if name in self._bound:
+                continue
+            address = self.topology.addresses[name]
+            if name.startswith(("chunks", "batches")):
+                self._bound[name] = self.channels.inlet(address, self.edge)
+            else:
+                size = self.parameters if name.startswith("weights") else self.model_size
+                self._bound[name] = self.channels.weights_outlet(address, size)
 
     def wire(self, addresses: dict[str, str]) -> None:
         """Set the addresses of all edges."""
@@ -139,7 +156,7 @@ class Assembler:
 
     def build(self, spec: RoleSpec, past: Past | None = None) -> Host:
         """Build the host of a role."""
-        self.bind(spec)
+        self._bind(spec)
         kinds = {"root": self._root, "learner": self._learner, "buffer": self._buffer, "actor": self._actor}
         host = kinds[spec.kind](spec, past or Past())
         host.trace = self.trace
@@ -156,7 +173,7 @@ class Assembler:
 
     def _root(self, spec: RoleSpec, past: Past) -> Host:
         config, addresses = self.config, self.topology.addresses
-        size = model_size(config, self.describe)
+        size = self.model_size
         worker = self.workers.averager(self.parameters, config.groups)
         inlets = {str(g): self.channels.weights_inlet(addresses[names.model(g)], size) for g in range(config.groups)}
         outlets = {str(g): self._publisher(names.mean(g)) for g in range(config.groups)}
@@ -179,8 +196,7 @@ class Assembler:
                 role.steps = min(values["learner"]["steps"] for values in kept)
         models = None
         if has_root(config):
-            size = model_size(config, self.describe)
-            mean = self.channels.weights_inlet(self.topology.addresses[names.mean(g)], size)
+            mean = self.channels.weights_inlet(self.topology.addresses[names.mean(g)], self.model_size)
             models = Models(worker, {ROOT: mean}, {ROOT: self._publisher(names.model(g))})
         weights_out = self._publisher(names.weights(g))
         return self._host(role, worker, inlets={port: inlet}, weights_out=weights_out, models=models)

@@ -6,9 +6,9 @@ Both worlds use it. Between two pumps, the real world waits in a poller and the 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -44,6 +44,8 @@ from tianji.roles.role import (
 from tianji.telemetry import Clock, Sink
 from tianji.worlds.workers import ModelWorker, Worker
 
+L = TypeVar("L", bound=Endpoint)
+
 EPISODES_NS = 20_000_000
 """Minimum nanoseconds between a busy actor's episode reports. A message wakes two threads and a process."""
 BURST_NS = 5_000_000
@@ -64,7 +66,7 @@ class Models:
     outlets: dict[str, WeightsOutlet]
 
 
-@dataclass
+@dataclass(eq=False)
 class Host:
     """One role with its channels and its worker."""
 
@@ -108,6 +110,8 @@ class Host:
         self._took_ns = self._paced_ns = 0
         """Duration of the current work, by clock and by pace."""
         self._news_told = False
+        self._ports: dict[Endpoint, str] | None = None
+        """The port of every end of an edge with a port; None: not needed so far."""
 
     @property
     def endpoints(self) -> list[Endpoint]:
@@ -161,6 +165,14 @@ class Host:
         among
             ends to check; None: all of them.
         """
+        under_way = self._slices
+        heard = self.listen(among)
+        if under_way is not None and not self.ended and self._begun:
+            self._go_on(under_way)
+        return under_way is not None or heard
+
+    def listen(self, among: Sequence[Endpoint] | None = None) -> bool:
+        """Hand all new events to the role, and leave its work as it is. True if there were any."""
         events = self._take_in(among)
         if not self._begun:
             # Other roles have begun before. Their messages are kept, or the poller would wake up again and again.
@@ -168,13 +180,10 @@ class Host:
                 self._keep(event)
             return False
         done, self._done = self._done, []
-        under_way = self._slices
         if done or events:
             # Its own finished work comes first, so that later events meet the current state.
             self._drive(*done, *events)
-        if under_way is not None and not self.ended:
-            self._go_on(under_way)
-        return under_way is not None or bool(done or events)
+        return bool(done or events)
 
     def _keep(self, event: Event) -> None:
         key = f"{type(event).__name__} {getattr(event, 'port', '')}"
@@ -189,24 +198,18 @@ class Host:
 
     def _take_in(self, among: Sequence[Endpoint] | None) -> list[Event]:
         """Read all arrivals as events."""
-
-        def looked_at(end: Endpoint | None) -> bool:
-            return end is not None and (among is None or end in among)
-
         events: list[Event] = []
-        if self.weights_out is not None and looked_at(self.weights_out):
+        if self.weights_out is not None and (among is None or self.weights_out in among):
             self.weights_out.serve()
-        for port, outlet in self.outlets.items():
-            if not looked_at(outlet):
-                continue
+        for port, outlet in self._looked_at(self.outlets, among):
             slots = outlet.credits()
             if (lost := outlet.counters["sessions_lost"]) != self._sessions_lost.get(port, 0):
                 self._sessions_lost[port] = lost
                 events.append(SessionLost(port))
             if slots:
                 events.append(Credited(port, slots))
-        for port, inlet in self.inlets.items():
-            if looked_at(inlet) and (chunks := inlet.receive()):
+        for port, inlet in self._looked_at(self.inlets, among):
+            if chunks := inlet.receive():
                 events.append(Arrived(port, chunks))
         if self.weights_in is not None and self._slices is not None:
             # Current work keeps the weights with which it began, unless the role says otherwise.
@@ -220,13 +223,22 @@ class Host:
                 # an actor that waited for credit then continues with the weights that came with it.
                 events.insert(0, WeightsArrived(stamp >> 1, bool(stamp & 1)))
         if self.models is not None:
-            for model_out in self.models.outlets.values():
-                if looked_at(model_out):
-                    model_out.serve()
-            for port, source in self.models.inlets.items():
-                if looked_at(source) and source.latest(self.models.worker.inbox(port)) is not None:
+            for _, model_out in self._looked_at(self.models.outlets, among):
+                model_out.serve()
+            for port, source in self._looked_at(self.models.inlets, among):
+                if source.latest(self.models.worker.inbox(port)) is not None:
                     events.append(ModelArrived(port, self.models.worker.stamps(port)))
         return events
+
+    def _looked_at(self, ends: Mapping[str, L], among: Sequence[Endpoint] | None) -> Iterable[tuple[str, L]]:
+        """Ends to look at, by port. A Root has many, and looks at few of them at a time."""
+        if among is None or len(ends) <= len(among):
+            return [(port, end) for port, end in ends.items() if among is None or end in among]
+        if self._ports is None:
+            all_ends: list[Mapping[str, Endpoint]] = [self.inlets, self.outlets]
+            all_ends += [] if self.models is None else [self.models.inlets, self.models.outlets]
+            self._ports = {end: port for own in all_ends for port, end in own.items()}
+        return [(port, one) for end in among if (one := ends.get(port := self._ports.get(end, ""))) is end and one is not None]
 
     def _drive(self, *events: Event) -> None:
         """Let the role handle events, and perform its effects. Work comes last, after everything for which others wait."""
@@ -307,12 +319,10 @@ class Host:
                 # The last bit says that a round closes. So a reader that sees only the latest publication misses nothing.
                 self.weights_out.publish(2 * version + closing, self.worker.weights())
                 self.account.busy_ns["send"] += self.clock() - start
-            case PushModel(number=number, stamps=stamps, ports=ports):
+            case PushModel(number=number, stamps=stamps, port=port):
                 assert self.models is not None
                 start = self.clock()
-                model = self.models.worker.push(stamps)
-                for port in ports:
-                    self.models.outlets[port].publish(number, model)
+                self.models.outlets[port].publish(number, self.models.worker.push(stamps))
                 self.account.busy_ns["send"] += self.clock() - start
             case TakeSnapshot(version=version, steps=steps):
                 flat = np.ascontiguousarray(self.worker.weights(), "<f4").tobytes()

@@ -14,7 +14,7 @@ from tianji.algorithms.base import FromReplay, OneStep, Slices
 from tianji.algorithms.flat import Vector
 from tianji.algorithms.replay import Experience
 from tianji.algorithms.state import State
-from tianji.averaging import Stamp, message_size, pack, stamps_of
+from tianji.averaging import Stamps, message_size, pack, stamps_of
 from tianji.config import TrainConfig
 from tianji.environments.description import EnvDescription
 from tianji.faults import NotFinite
@@ -59,7 +59,7 @@ class Trainer(ModelWorker):
         # In lockstep, time is a count of events.
         self._least_seconds = 0.0 if config.world == "lockstep" else config.update_seconds
         self._reference = self.weights().copy()
-        size = message_size(len(self._reference), config.groups)
+        size = message_size(len(self._reference))
         self._inbox, self._outbox = np.zeros(size, np.float32), np.zeros(size, np.float32)
 
     def weights(self) -> Vector:
@@ -132,10 +132,10 @@ class Trainer(ModelWorker):
     def inbox(self, port: str) -> Vector:
         return self._inbox
 
-    def stamps(self, port: str) -> Sequence[Stamp]:
+    def stamps(self, port: str) -> Stamps:
         return stamps_of(self._inbox, len(self._reference))
 
-    def push(self, stamps: Sequence[Stamp]) -> Vector:
+    def push(self, stamps: Stamps) -> Vector:
         self._reference = self.weights().copy()
         pack(self._outbox, self._reference, stamps)
         return self._outbox

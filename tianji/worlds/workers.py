@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tianji.algorithms.base import Slices, complete
 from tianji.algorithms.flat import Vector
 from tianji.algorithms.state import State
-from tianji.averaging import Stamp
+from tianji.averaging import Stamps
 from tianji.layout import ChunkLayout
 from tianji.messages import Episode, SlotRef
 from tianji.telemetry import Account
@@ -79,11 +79,11 @@ class ModelWorker(Worker):
         """Memory into which a model from this port is written, with its stamps."""
 
     @abstractmethod
-    def stamps(self, port: str) -> Sequence[Stamp]:
+    def stamps(self, port: str) -> Stamps:
         """Stamps of the model in the inbox of this port."""
 
     @abstractmethod
-    def push(self, stamps: Sequence[Stamp]) -> Vector:
+    def push(self, stamps: Stamps) -> Vector:
         """Model to send, with these stamps."""
 
 

@@ -1,4 +1,4 @@
-"""Actors of unequal speed and a learner on a simulated clock, without noise of a machine."""
+"""Actors of unequal speed and a learner in the simulated world, without noise of a machine."""
 
 import itertools
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from suites.components.parts import PARTS
-from suites.components.unequal import Clockwork
+from suites.components.unequal import Unequal
 from tianji.config import IMPALAConfig, PPOConfig, TrainConfig
 
 ACTORS, STEPS, SECONDS = 8, 32, 40.0
@@ -30,13 +30,13 @@ def unequal(times):
 
 
 def ran(made, times, round_s):
-    clockwork = Clockwork(made, times, round_s)
-    clockwork.run(SECONDS)
-    return clockwork
+    run = Unequal(made, times, round_s)
+    run.run(SECONDS)
+    return run
 
 
-def rate(clockwork):
-    return clockwork.produced / SECONDS
+def rate(run):
+    return run.produced / SECONDS
 
 
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.9])

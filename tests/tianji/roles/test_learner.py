@@ -276,21 +276,21 @@ def test_a_group_pushes_its_model_goes_on_and_adopts_the_mean_that_has_it():
     role = learner(rounds=1, bound=None, every=None, membership=MEMBER)
     role.handle(Arrived("batches", [chunk(0, k) for k in range(3)]))
     effects = role.handle(done([chunk(0, 0)], 2))
-    assert effects[:2] == [PushModel(1, [Stamp(), Stamp(1, 8, 8)], ["root"]), PublishWeights(2)]
+    assert effects[:2] == [PushModel(1, (Stamp(1, 8, 8), Stamp()), "root"), PublishWeights(2)]
     assert Work(Update([chunk(0, 1)], steps=8, stale=True)) in effects
     # A mean made without our push would take back what we learned: it is passed over.
-    assert role.handle(ModelArrived("root", [Stamp(1, 8, 8), Stamp()])) == []
+    assert role.handle(ModelArrived("root", (Stamp(), Stamp(1, 0, 8)))) == []
     # However many rounds the answer takes, there is no other push before it: it would come too late for that one as well.
     effects = role.handle(done([chunk(0, 1)], 2))
     assert not [e for e in effects if isinstance(e, PushModel)]
-    role.handle(ModelArrived("root", [Stamp(1, 8, 24), Stamp(1, 8, 8)]))
+    role.handle(ModelArrived("root", (Stamp(1, 8, 8), Stamp(1, 0, 24))))
     effects = role.handle(done([chunk(0, 2)], 2))
     assert Work(Adopt()) in effects
     assert not [e for e in effects if isinstance(e, PushModel)]
     assert role.fusion.steps_elsewhere == 24
     # Then the rounds since are pushed together.
     assert role.handle(WorkDone(Adopted())) == [
-        PushModel(2, [Stamp(), Stamp(2, 16, 24)], ["root"]),
+        PushModel(2, (Stamp(2, 16, 24), Stamp()), "root"),
         PublishWeights(7),
     ], "six optimizer steps and one mean"
     assert role.counters()["optimizer_steps"] == 6
@@ -301,9 +301,9 @@ def test_a_strict_group_waits_for_the_mean_before_anybody_gets_weights():
     chunks = [chunk(0), chunk(1)]
     role.handle(Arrived("batches", chunks))
     effects = role.handle(done(chunks, 20))
-    assert effects == [PushModel(1, [Stamp(1, 16, 16), Stamp()], ["root"]), Release("batches", [c.slot for c in chunks])]
+    assert effects == [PushModel(1, (Stamp(1, 16, 16), Stamp()), "root"), Release("batches", [c.slot for c in chunks])]
     assert role.waiting_for() == "barrier"
-    assert role.handle(ModelArrived("root", [Stamp(1, 16, 16), Stamp(1, 16, 16)])) == [Work(Adopt())]
+    assert role.handle(ModelArrived("root", (Stamp(1, 16, 16), Stamp(1, 0, 16)))) == [Work(Adopt())]
     assert role.handle(WorkDone(Adopted())) == [PublishWeights(21), TakeSnapshot(21, 32)]
     assert role.waiting_for() == "samples"
 
@@ -313,7 +313,7 @@ def test_the_last_round_of_a_strict_group_is_averaged_too():
     chunks = [chunk(0), chunk(1)]
     role.handle(Arrived("batches", chunks))
     assert Announce("steps") not in role.handle(done(chunks, 20))
-    role.handle(ModelArrived("root", [Stamp(1, 16, 16), Stamp(1, 16, 16)]))
+    role.handle(ModelArrived("root", (Stamp(1, 16, 16), Stamp(1, 0, 16))))
     assert role.handle(WorkDone(Adopted())) == [TakeSnapshot(21, 32), Announce("steps")]
 
 
@@ -321,9 +321,9 @@ def test_the_mean_of_one_group_alone_changes_nothing_and_takes_no_time():
     role = learner(rounds=1, bound=None, every=None, membership=Membership(0, 2, 1, barrier=False))
     role.handle(Arrived("batches", [chunk(0, k) for k in range(2)]))
     role.handle(done([chunk(0, 0)], 2))
-    assert role.handle(ModelArrived("root", [Stamp(1, 8, 8), Stamp()])) == [], "it works on"
+    assert role.handle(ModelArrived("root", (Stamp(1, 8, 8), Stamp()))) == [], "it works on"
     assert (role.version, role.fusion.adopted) == (2, 1)
-    assert PushModel(2, [Stamp(2, 8, 16), Stamp()], ["root"]) in role.handle(done([chunk(0, 1)], 2))
+    assert PushModel(2, (Stamp(2, 8, 16), Stamp()), "root") in role.handle(done([chunk(0, 1)], 2))
 
 
 def test_groups_that_do_not_wait_share_what_is_left_of_the_budget():
@@ -332,6 +332,6 @@ def test_groups_that_do_not_wait_share_what_is_left_of_the_budget():
         role.handle(Arrived("batches", [chunk(0)]))
         role.handle(done([chunk(0)], 2))
         # The other group has done all but a round.
-        role.handle(ModelArrived("root", [Stamp(1, 8, 8), Stamp(5, 8, 56)]))
+        role.handle(ModelArrived("root", (Stamp(1, 8, 8), Stamp(1, 0, 56))))
         effects = role.handle(WorkDone(Adopted()))
         assert (Announce("steps") in effects) == ends

@@ -55,9 +55,9 @@ def wait_until(condition, what):
 
 def test_a_learner_that_asks_for_means_after_one_was_published_is_sent_it(tmp_path):
     """The Root then waits for that learner's next model, and the learner for the mean: neither may wait for ever."""
-    size = message_size(3, 1)
+    size = message_size(3)
     model, mean = np.zeros(size, np.float32), np.zeros(size, np.float32)
-    pack(model, np.array([1, 2, 3], np.float32), [Stamp(1, 10, 10)])
+    pack(model, np.array([1, 2, 3], np.float32), (Stamp(1, 10, 10), Stamp()))
     with Channels() as roots, Channels() as learners, Launcher() as launcher:
         pushes = learners.weights_outlet(f"shm://{tmp_path}/model", size)
         worker, role = Averager(3, 1), Root("root", groups=1, barrier=True)

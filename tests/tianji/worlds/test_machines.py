@@ -1,0 +1,57 @@
+"""Cores that processes share, and links with a queue at both ends."""
+
+import pytest
+
+from tianji.worlds.machines import Machine, Node, carried
+
+MS = 1_000_000
+LINK = Machine(latency_seconds=0.010, link_bytes_per_s=1e6)
+
+
+def node(machine, processes=1):
+    made = Node(machine)
+    made.processes = processes
+    return made
+
+
+def test_a_process_alone_has_a_core_and_no_more():
+    assert node(Machine(cores=4)).compute("a", 5, 7) == 12
+
+
+@pytest.mark.parametrize(("cores", "slower"), [(3, 1), (1.5, 2), (1, 3), (0.5, 6)])
+def test_processes_share_cores_evenly(cores, slower):
+    shared = node(Machine(cores=cores), 3)
+    # Whoever begins first does not know of the others yet.
+    ended = min(shared.compute(name, 0, 100) for name in "abc")
+    assert shared.compute("a", ended, 100) == ended + 100 * slower
+
+
+def test_a_share_of_a_core_slows_down_a_process_alone():
+    assert node(Machine(cores=0.2)).compute("a", 0, 100) == 500
+
+
+def test_who_has_ended_takes_no_share():
+    shared = node(Machine(cores=1), 2)
+    ended = shared.compute("a", 0, 100)
+    assert shared.compute("b", ended + 1, 100) == ended + 1 + 100
+
+
+def test_a_message_takes_latency_and_size():
+    assert carried(node(LINK), node(LINK), 5_000, 100 * MS) == 115 * MS
+
+
+def test_messages_leave_one_after_the_other():
+    source, targets = node(LINK), [node(LINK), node(LINK)]
+    assert [carried(source, target, 5_000, 0) for target in targets] == [15 * MS, 20 * MS]
+
+
+def test_messages_of_many_arrive_one_after_the_other():
+    """Incast: each sender's link is free, and the receiver's is not."""
+    target = node(LINK)
+    assert [carried(node(LINK), target, 5_000, 0) for _ in range(3)] == [15 * MS, 20 * MS, 25 * MS]
+
+
+def test_the_slower_of_two_links_sets_the_time():
+    fast = Machine(latency_seconds=0.010, link_bytes_per_s=1e7)
+    assert carried(node(fast), node(LINK), 5_000, 0) == 15 * MS
+    assert carried(node(LINK), node(fast), 5_000, 0) == 15 * MS

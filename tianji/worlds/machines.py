@@ -1,0 +1,83 @@
+"""Machines of the simulated world: nodes whose processes share cores, and links between them.
+
+Times are whole nanoseconds on the clock of the simulation.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+
+from msgspec import Struct
+
+QUANTUM_NS = 5_000_000
+"""Longest piece of computation. Its speed follows from the load at its start, so a change of load counts after this time."""
+
+
+class Machine(Struct, frozen=True):
+    """A kind of node. The defaults are of a machine that costs nothing but the work itself."""
+
+    cores: float = math.inf
+    """Number of cores, or a share of one."""
+    wake_seconds: float = 0.0
+    """From the arrival of a message at a process that waits to its first instruction."""
+    hop_seconds: float = 0.0
+    """From the sending of a message to its arrival at another process of the node."""
+    message_seconds: float = 0.0
+    """Computation of the sender of a message."""
+    copy_bytes_per_s: float = math.inf
+    """Speed at which a sender copies bodies."""
+    latency_seconds: float = 0.0
+    """Of the link to another node, one way."""
+    link_bytes_per_s: float = math.inf
+    """Bandwidth of a node's link, each way."""
+
+
+@dataclass
+class Node:
+    """One node: who computes on it until when, and until when its link is busy each way."""
+
+    machine: Machine
+    out_ns: int = 0
+    """Time at which everything that was sent has left."""
+    in_ns: int = 0
+    """Time at which everything that arrived has been taken in."""
+    processes: int = 0
+    """Number of processes on it."""
+    _until: dict[Hashable, int] = field(default_factory=dict)
+    """By process, the end of its latest piece of computation."""
+
+    @property
+    def crowded(self) -> bool:
+        """Whether a process may have to share a core."""
+        return self.processes > self.machine.cores
+
+    def compute(self, process: Hashable, start_ns: int, work_ns: int) -> int:
+        """Begin a piece of a process's computation that takes so long on a core of its own, and return its end.
+
+        Processes share cores evenly (processor sharing): with n of them on c cores each has the speed min(1, c / n). A process
+        whose piece ends at this very time counts, because it mostly goes on with the next.
+        """
+        took = work_ns
+        if self.crowded:
+            others = sum(end >= start_ns for other, end in self._until.items() if other != process)
+            took = math.ceil(work_ns * max(1.0, (others + 1) / self.machine.cores))
+            self._until[process] = start_ns + took
+        return start_ns + took
+
+
+def carried(source: Node, target: Node, size_bytes: int, sent_ns: int) -> int:
+    """Time at which a message arrives that one node sends to another.
+
+    It waits until earlier ones have left the source's link. Its first bit then takes the latency, and it waits until the
+    target's link has taken earlier ones in. A fast link passes on what arrives at once, so the slower of the two links sets
+    the time for all bits.
+    """
+    out, into = source.machine, target.machine
+    source.out_ns = max(source.out_ns, sent_ns)
+    first_ns = source.out_ns + math.ceil(out.latency_seconds * 1e9)
+    source.out_ns += math.ceil(size_bytes / out.link_bytes_per_s * 1e9)
+    slowest = min(out.link_bytes_per_s, into.link_bytes_per_s)
+    target.in_ns = max(target.in_ns, first_ns) + math.ceil(size_bytes / slowest * 1e9)
+    return target.in_ns
