@@ -80,8 +80,8 @@ def draw(axis: Axes, spans: Sequence[Span], actors: int) -> None:
     for span in spans:
         if span.end <= first or span.start >= last:
             continue
-        learner = span.role.startswith("learner")
-        row = actors if learner else int(span.role.rpartition(".a")[2])
+        learner = span.role == "learner"
+        row = actors if learner else int(span.role.split()[-1])
         colour = COLOURS[versions.index(span.version) % len(COLOURS)]
         start, end = max(span.start, first), min(span.end, last)
         axis.barh(row, end - start, left=start, height=0.72, color=colour, edgecolor="#111111", linewidth=0.4)

@@ -27,6 +27,7 @@ class Span:
     """A piece of work."""
 
     role: str
+    """`learner`, or `actor N`."""
     start: float
     """In seconds."""
     end: float
@@ -70,6 +71,9 @@ class Unequal:
         times = Drawn(produce, config.actors, round_s)
         self._simulation = Simulation(replace(config, stop_steps=1 << 50), sizes, times, trace=self._note)
         self._hosts = {name: process.host(name) for name, process in self._simulation.processes.items()}
+        self._labels = {
+            name: name.split()[0] if "learner" in name else f"actor {name.rpartition('.a')[2]}" for name in self._hosts
+        }
         self._began: dict[str, tuple[float, int]] = {}
         self.spans: list[Span] = []
         """Every piece of work that has ended, in order of ends."""
@@ -78,7 +82,8 @@ class Unequal:
         now = self._simulation.processes[name].clock() / 1e9
         if any(isinstance(event, WorkDone) for event in events):
             start, version = self._began[name]
-            self.spans.append(Span(name, start, now, version))
+            label = f"actor {name.rpartition('.a')[2]}" if name.startswith("actor") else name.split()[0]
+            self.spans.append(Span(label, start, now, version))
         if any(isinstance(effect, Work) for effect in effects):
             role = self._hosts[name].role
             assert isinstance(role, Actor | Learner)
