@@ -1,4 +1,4 @@
-"""`python -m reports build|paper|readme|compare`: the command line, and what each of them refuses."""
+"""`python -m reports build|paper|readme|outside|compare`: the command line, and what each of them refuses."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def parser() -> OneLineParser:
     """The command line; `run` of what is parsed is the command's function."""
     top = OneLineParser(prog="tianji-report", description="Draw reports from result bundles.")
     add_completion(top)
-    commands = top.add_subparsers(required=True, metavar="build|paper|readme|compare")
+    commands = top.add_subparsers(required=True, metavar="build|paper|readme|outside|compare")
 
     def add(run: Callable[[Namespace], int], about: str, *, bundles: bool = True) -> ArgumentParser:
         one: ArgumentParser = commands.add_parser(run.__name__, help=about)
@@ -42,6 +42,7 @@ def parser() -> OneLineParser:
     one.add_argument("--results", type=Path, required=True, metavar="FILE", help="the page whose tables are replaced")
     one.add_argument("--report", type=Path, required=True, metavar="DIR", help="folder of the report, below both pages")
     one.add_argument("--check", action="store_true", help="change nothing; exit status 1 where something is out of date")
+    add(outside, "returns beside those that others published for the same settings; exit status 1 if one is different")
     one = add(compare, "is the head worse than the base? exit status 1 if so", bundles=False)
     one.add_argument("base", type=Path, metavar="BASE", help="a folder of bundles; alone: what `tianji-bench against` wrote")
     one.add_argument("head", type=Path, nargs="?", metavar="HEAD", help="another folder of bundles, of the same blocks")
@@ -183,6 +184,18 @@ def readme(options: Namespace) -> int:
             page.write_text(text, encoding="utf-8")
     print(f"written: {', '.join(map(str, new))} and {options.report}")
     return DONE
+
+
+def outside(options: Namespace) -> int:
+    """Show returns beside published ones; exit status 1 if one is different."""
+    from reports import dataset, terminal
+    from reports import outside as published
+
+    source = published.source()
+    with one_complaint():
+        lines, left_out = published.lines(dataset.load(options.bundles), source)
+    terminal.beside(source, lines, left_out)
+    return FAILED if any(line.kind == "different" for line in lines) else DONE
 
 
 def compare(options: Namespace) -> int:

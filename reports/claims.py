@@ -9,8 +9,10 @@
 - *inconclusive*: neither, or there are too few blocks for an interval;
 - *not measured here*: there is no such row; the ledger says what it would take.
 
-Every reading must hold, so the worst one decides. The ledger is a family: what speaks for a claim is judged by an interval
-widened for the number of claims that were measured (Bonferroni). What speaks against it needs no more than its 95 %.
+Every reading must hold, so the worst one decides. A reading that stands `beside` a claim does not decide: it is of a system
+made of the claimed system's own code. It is told in one sentence with the verdict. The ledger is a family: what speaks for a
+claim is judged by an interval widened for the number of claims that were measured (Bonferroni). What speaks against it needs
+no more than its 95 %.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from msgspec import Struct, field
 from reports.dataset import Dataset
 from reports.pairs import SAME_CODE
 from reports.table import Row
+from reports.tables import with_interval
 from reports.words import Words
 from suites.scaling.ratios import impossible
 from suites.statistics.crossings import RATIO, RESTRICTED
@@ -61,6 +64,8 @@ class Reading(Struct, frozen=True, forbid_unknown_fields=True):
 
     title: str
     row: dict[str, Any]
+    beside: str | None = None
+    """Short name of a reading of a system of the same code, which does not decide and is told with the verdict."""
 
 
 class Claim(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -101,6 +106,8 @@ class Evidence(Struct, frozen=True, kw_only=True):
     machine: str | None = None
     own_hardware: bool = False
     """Whether that machine is of the claim's kind."""
+    beside: str | None = None
+    """As of the reading."""
     steelman: bool = False
     """Whether a system in it is one that others published, rebuilt on TianJi's kernels."""
 
@@ -119,13 +126,20 @@ class Judged(Struct, frozen=True, kw_only=True):
     @property
     def steelman(self) -> bool:
         """Whether every reading is of a system that others published, rebuilt on TianJi's kernels."""
-        known = [one for one in self.evidence if one.measured != "-"]
+        known = [one for one in self.evidence if one.measured != "-" and one.beside is None]
         return bool(known) and all(one.steelman for one in known)
 
     @property
     def said(self) -> str:
-        """The verdict, and whether it is of a rebuilt system."""
-        return f"{self.verdict} (steelman)" if self.steelman else self.verdict
+        """The verdict, whether it is of a rebuilt system, and what stands beside it."""
+        own = f"{self.verdict} (steelman)" if self.steelman else self.verdict
+        beside = ", ".join(f"{one.beside} {with_interval(msgspec.structs.asdict(one), 'x')}" for one in self.beside)
+        return f"{own}; against systems of the same code, which do not decide: {beside}" if beside else own
+
+    @property
+    def beside(self) -> list[Evidence]:
+        """What was measured against systems of the same code, and does not decide."""
+        return [one for one in self.evidence if one.beside is not None and one.value is not None]
 
     @property
     def told(self) -> list[tuple[str, str]]:
@@ -158,7 +172,7 @@ def _judge(data: Dataset, claim: Claim, family: int) -> Judged:
         source=claim.source,
         says=claim.says,
         claimed=Words("claims.j2", claim).say("claimed"),
-        verdict=_worst([_decided(of_reading) for of_reading in found[: len(claim.reading)]]),
+        verdict=_worst([_decided(own) for reading, own in zip(claim.reading, found, strict=False) if reading.beside is None]),
         # A second system that nobody ran is not worth a line; a reading that is missing is.
         evidence=tuple(
             one
@@ -195,7 +209,7 @@ def _rows(data: Dataset, reading: Reading, system: str) -> list[Row]:
 
 def _evidence(data: Dataset, claim: Claim, reading: Reading, system: str, family: int) -> list[Evidence]:
     """A line a machine; one that says that there is nothing, where it was measured on none."""
-    none = Evidence(reading=reading.title, system=system, verdict="not measured here")
+    none = Evidence(reading=reading.title, system=system, verdict="not measured here", beside=reading.beside)
     return [_of_row(data, claim, reading, row, family) for row in _rows(data, reading, system)] or [none]
 
 
@@ -215,6 +229,7 @@ def _of_row(data: Dataset, claim: Claim, reading: Reading, row: Row, family: int
         measured=Words("claims.j2", claim).say("measured", row, leading, fault, bool(steelman)),
         machine=f"{where}{row['machine']}",
         own_hardware=own,
+        beside=reading.beside,
         steelman=bool(steelman),
     )
 

@@ -106,6 +106,7 @@ def _summary(data: Dataset, judged: Sequence[Judged]) -> dict[str, Any]:
         "comparisons": [line for view in Trained.all(data) for line in view.words.lines("headlines")],
         "headlines": sections.headlines(data),
         "verdicts": {verdict: count for verdict, count in counts.items() if count},
+        "beside": sum(bool(claim.beside) for claim in judged),
         "emulated": any(b.manifest.testbed == "netns" for b in data.bundles),
         "few": _few_blocks(data),
     }

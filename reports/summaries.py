@@ -20,7 +20,7 @@ from suites.disciplines import analysis as disciplines
 from suites.records.bundle import Bundle, Certificate
 from suites.records.limits import blamed
 from suites.scaling import analysis as scaling
-from suites.scaling import ratios
+from suites.scaling import checks, ratios
 from suites.staleness import analysis as staleness
 from suites.transmission import analysis as transmission
 
@@ -82,7 +82,9 @@ def of_transmission(bundles: Sequence[Bundle]) -> Summary:
 
 
 def of_scaling(bundles: Sequence[Bundle]) -> Summary:
-    """Throughput on nodes, the fitted law, and what nodes used; a run that ended too soon does not spoil the others."""
+    """Throughput on nodes, the fitted law, and what nodes used; a run that ended too soon does not spoil the others.
+
+    Blocks in which nodes changed their speed are not counted."""
     runs: list[scaling.Run] = []
     unusable: list[tuple[Bundle, str]] = []
     for b in bundles:
@@ -90,12 +92,14 @@ def of_scaling(bundles: Sequence[Bundle]) -> Summary:
             runs.append(scaling.understand(b))
         except ValueError as error:
             unusable.append((b, str(error)))
+    runs, thrown_out = checks.steady(runs)
+    unusable += thrown_out
     laws = ratios.fit_laws(runs)
     rows = ratios.summarise(runs, pairs.of_nodes, laws)
     series = {
         "scaling-points": scaling.run_points(runs),
         "scaling-nodes": scaling.node_points(runs),
-        "scaling-checks": scaling.check_points(run.bundle for run in runs),
+        "scaling-checks": checks.check_points(run.bundle for run in runs),
         "scaling-crossings": scaling.crossing_points(runs),
         "scaling-laws": ratios.law_points(laws),
         "scaling-curves": ratios.curves(rows, laws),

@@ -18,6 +18,7 @@ from reports.regression.outcome import Outcome
 
 if TYPE_CHECKING:
     from reports.dataset import Dataset
+    from reports.outside import Line, Source
 
 WIDTH = 140
 """Columns of a table, where nobody says how many there are."""
@@ -81,6 +82,17 @@ def show(lines: Iterable[str], page: Path) -> None:
     for text in lines:
         terminal.line(text)
     terminal.line(f"report: {page}")
+
+
+def beside(source: Source, lines: Iterable[Line], left_out: Iterable[str]) -> None:
+    """Returns beside published ones, and where those are from."""
+    from reports.outside import HEADS
+
+    terminal = Terminal()
+    terminal.table(table_of("Returns beside published ones", HEADS, (line.cells for line in lines)))
+    for text in left_out:
+        terminal.line(text)
+    terminal.line(f"published: {source.source}, {source.seeds} seeds: {source.page}")
 
 
 def tell(came: Outcome) -> None:

@@ -42,11 +42,9 @@ class StableBaselines3(System):
         return translate.settings(task.workload, task.seed)
 
     def certify(self, frozen: Frozen) -> Evidence:
-        from baselines.sb3 import evidence
-
         self._build(Task(self.name, frozen.workload, 0, (0,)))
         try:
-            return evidence.collect(frozen, self._model)
+            return self._evidence(frozen)
         finally:
             self.stop()
 
@@ -94,6 +92,12 @@ class StableBaselines3(System):
         import torch
 
         torch.set_num_threads(settings["torch_threads"])
+
+    def _evidence(self, frozen: Frozen) -> Evidence:
+        """Evidence for the certificate, of the model that is built."""
+        from baselines.sb3 import evidence
+
+        return evidence.collect(frozen, self._model)
 
     def _library(self) -> Any:
         """Module that has its algorithms."""

@@ -40,15 +40,6 @@ class SBX(StableBaselines3):
     def settings(self, task: Task) -> dict[str, Any]:
         return translate.settings(task.workload, task.seed)
 
-    def certify(self, frozen: Frozen) -> Evidence:
-        from baselines.sbx import evidence
-
-        self._build(Task(self.name, frozen.workload, 0, (0,)))
-        try:
-            return evidence.collect(frozen, self._model)
-        finally:
-            self.stop()
-
     def prepare(self, task: Task, recorder: Recorder) -> None:
         self._build(task)
         from baselines.sbx import compilation
@@ -68,6 +59,11 @@ class SBX(StableBaselines3):
         os.environ["XLA_FLAGS"] = settings["xla_flags"]
         # No other device: the workload is trained on the CPU by every system.
         os.environ["JAX_PLATFORMS"] = "cpu"
+
+    def _evidence(self, frozen: Frozen) -> Evidence:
+        from baselines.sbx import evidence
+
+        return evidence.collect(frozen, self._model)
 
     def _library(self) -> Any:
         import sbx

@@ -12,6 +12,7 @@ from reports.pairs import REFERENCE, RELAXED, SAME_CODE, SYNCHRONOUS, synchronou
 from reports.table import Row
 from reports.tables import inverse
 from reports.view import View
+from suites.convergence.analysis import TOTAL
 from suites.statistics.crossings import KINDS
 from suites.statistics.summary import label_of
 
@@ -67,6 +68,14 @@ class Trained(View):
     def fast(self, first: str, second: str, kind: str) -> bounds.Told:
         """How many times as fast the first reaches a threshold, as it may be told."""
         return bounds.told(lambda metric: self.row(first, metric, threshold_kind=kind, baseline=second))
+
+    def compiles(self, *labels: str) -> bool:
+        """Whether any of these systems compiles before its first step."""
+        return any(self.row(label, "compile_s") is not None for label in labels)
+
+    def total(self, first: str, second: str, kind: str) -> bounds.Told:
+        """How many times as fast the first reaches a threshold if compilation counts; nothing where neither compiles."""
+        return bounds.told(lambda metric: self.row(first, f"{TOTAL}{metric}", threshold_kind=kind, baseline=second))
 
     def met(self, first: str, second: str) -> dict[str, Row]:
         """By definition of the threshold, the ratio of times of two systems, which may have no value."""

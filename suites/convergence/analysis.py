@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -28,6 +28,8 @@ from suites.statistics.crossings import (
 from suites.statistics.intervals import bootstrap_iqm, paired_ratio
 from suites.statistics.summary import Row, identity, label_of
 
+TOTAL = "total_"
+"""Begins the name of a metric of times that include compilation; systems that compile have these beside those without."""
 WARM_UP_SHARE = 0.1
 """Share of a run's steps that is left out of throughput."""
 
@@ -48,6 +50,21 @@ class Run(Learning):
     def block(self) -> Block:
         """Which runs it may be paired with."""
         return self.bundle.manifest.session, self.bundle.manifest.block
+
+    @property
+    def compile_s(self) -> float | None:
+        """Seconds of compilation before the first step; None: it does not compile. The measured time is without them."""
+        return self.counters.get("compile_s")
+
+    @property
+    def total(self) -> Run:
+        """The same run with its compilation in the measured time."""
+        more = self.compile_s or 0.0
+        crossings = {
+            kind: c and replace(c, seconds=c.seconds + more, seconds_before=c.seconds_before + more)
+            for kind, c in self.crossings.items()
+        }
+        return replace(self, crossings=crossings, measured_s=self.measured_s + more)
 
 
 def understand(bundle: Bundle) -> Run:
@@ -105,6 +122,9 @@ def _of_system(workload: str, label: str, runs: list[Run], horizon: float) -> li
     for kind in KINDS:
         more = {"threshold_kind": kind, "censored": sum(run.crossings[kind] is None for run in runs)}
         rows += [row(workload, label, metric, unit, value, **more) for metric, unit, value in quantities(runs, kind, horizon)]
+        if _compile(runs):
+            metric, unit, total = next(quantities([run.total for run in runs], kind, horizon))
+            rows.append(row(workload, label, f"{TOTAL}{metric}", unit, total, **more))
     for metric, unit, reading in SCALARS:
         values = [value for run in runs if (value := reading(run)) is not None and np.isfinite(value)]
         if values:
@@ -130,7 +150,7 @@ SCALARS: tuple[tuple[str, str, Callable[[Run], float | None]], ...] = (
     ("production_steps_per_s", "steps/s", lambda run: run.production_steps_per_s),
     ("setup_s", "s", lambda run: run.bundle.manifest.phases_s.get("setup")),
     # Of systems that compile what they run; it is within set-up, not within the measured time.
-    ("compile_s", "s", lambda run: run.counters.get("compile_s")),
+    ("compile_s", "s", lambda run: run.compile_s),
     ("cpu_s", "s", lambda run: run.cpu_s),
     ("peak_rss_bytes", "bytes", lambda run: run.peak_rss_bytes),
     ("optimizer_steps", "updates", lambda run: run.counters.get("learner_optimizer_steps")),
@@ -155,12 +175,21 @@ def _ratios(workload: str, first: str, second: str, runs: list[Run]) -> Iterator
     for kind in KINDS:
         time, *bounds = time_ratios(ours, theirs, kind)
         bounds += all_ratios(ours, theirs, kind)
+        if _compile([*ours.values(), *theirs.values()]):
+            our_totals, their_totals = ({block: run.total for block, run in side.items()} for side in (ours, theirs))
+            totals = [*time_ratios(our_totals, their_totals, kind), *all_ratios(our_totals, their_totals, kind)]
+            bounds += [(f"{TOTAL}{metric}", estimate, censored) for metric, estimate, censored in totals]
         cores = paired("core_seconds_to_threshold_ratio", partial(_core_seconds, kind))
         for metric, estimate, censored in (time, paired("steps_to_threshold_ratio", partial(_steps, kind)), cores, *bounds):
             more = {"baseline": second, "threshold_kind": kind, "censored": censored}
             yield row(workload, first, metric, "ratio", estimate, **more)
     metric, estimate, censored = paired("production_ratio", _seconds_a_step)
     yield row(workload, first, metric, "ratio", estimate, baseline=second, censored=censored)
+
+
+def _compile(runs: Iterable[Run]) -> bool:
+    """Whether any of these runs compiled."""
+    return any(run.compile_s is not None for run in runs)
 
 
 def _seconds_a_step(run: Run) -> float | None:

@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
-import msgspec
 import numpy as np
 import pandas as pd
 
 from suites.records.bundle import Bundle
-from suites.records.events import Counter, Evaluation, FirstStep, NodeCheck, NodeUsage, Process, Progress
+from suites.records.events import Counter, Evaluation, FirstStep, NodeUsage, Process, Progress
 from suites.statistics.crossings import Block, Learning, learning, points
 from suites.statistics.summary import identity, label_of
 
@@ -291,36 +290,26 @@ WHAT = [*Setting._fields, "nodes", "system", "session", "block", "seed"]
 """Columns that say what a line is of."""
 
 
-def _what(bundle: Bundle) -> dict[str, Any]:
+def what(bundle: Bundle) -> dict[str, Any]:
+    """Values of the columns of `WHAT`."""
     return setting_of(bundle)._asdict() | {"nodes": bundle.manifest.nodes} | identity(bundle)
 
 
 def run_points(runs: Iterable[Run]) -> pd.DataFrame:
     """One line a run: the window and every metric of `SCALARS`; what is not known is empty."""
-    rows = [_what(run.bundle) | {"window_s": run.window_s} | run.metrics for run in runs]
+    rows = [what(run.bundle) | {"window_s": run.window_s} | run.metrics for run in runs]
     metrics = ["window_s", *(name for name, _ in SCALARS)]
     return pd.DataFrame(rows, columns=[*WHAT, *metrics]).astype(dict.fromkeys(metrics, float))
 
 
 def node_points(runs: Iterable[Run]) -> pd.DataFrame:
     """One line a run and node: what it used a second."""
-    rows = [_what(run.bundle) | rate for run in runs for rate in run.rates]
+    rows = [what(run.bundle) | rate for run in runs for rate in run.rates]
     return pd.DataFrame(rows, columns=[*WHAT, *NODE_COLUMNS])
 
 
 def crossing_points(runs: Iterable[Run]) -> pd.DataFrame:
     """One line a run that trained to a threshold, and definition; `seconds` is empty where the run was censored."""
-    rows = [_what(run.bundle) | point for run in runs if run.learning for point in points(run.learning)]
+    rows = [what(run.bundle) | point for run in runs if run.learning for point in points(run.learning)]
     columns = ["threshold_kind", "seconds", "seconds_before", "steps", "core_seconds", "measured_s"]
     return pd.DataFrame(rows, columns=[*WHAT, *columns])
-
-
-def check_points(bundles: Iterable[Bundle]) -> pd.DataFrame:
-    """One line a run and node: what was asked for, and what was measured before the run."""
-    checks = [
-        _what(bundle) | msgspec.structs.asdict(event)
-        for bundle in bundles
-        for event in bundle.events
-        if isinstance(event, NodeCheck)
-    ]
-    return pd.DataFrame(checks, columns=[*WHAT, *(name for name in NodeCheck.__struct_fields__ if name != "ns")])

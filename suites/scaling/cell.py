@@ -28,6 +28,7 @@ from programs.cli import DONE
 from programs.process import serve_a_runner, status_of
 from suites.records import bundle
 from suites.records.events import AnyEvent, Counter, FirstStep, Process, Progress
+from suites.scaling import checks
 from suites.scaling.experiment import ENDLESS_STEPS
 from suites.testbed.base import Name, Shape, Testbed
 from suites.testbed.registry import open_testbed
@@ -144,13 +145,16 @@ def measure(task: CellTask, directory: Path) -> None:
         log.phase("check")
         for found in testbed.check():
             log.write(found)
+        record_speeds(testbed, log, checks.BEFORE)
         # The check sends too: what nodes have used by now is not the system's.
         for used in testbed.usage():
             log.write(used)
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="c-")))
         (directory / TOLD).write_bytes(msgspec.json.encode(told(task, tasks(task, directory, folder, testbed)[0][0], testbed)))
         log.phase("company")
-        company = start_company(task, testbed, folder, stack)
+        # It ends before the second reading: nodes that take no part stand still at every size.
+        beside = stack.enter_context(ExitStack())
+        company = start_company(task, testbed, folder, beside)
         log.phase("setup")
         drivers = []
         for driver_task, where, place in tasks(task, directory, folder, testbed):
@@ -159,7 +163,15 @@ def measure(task: CellTask, directory: Path) -> None:
         watch(task, testbed, drivers, log)
         if any(driver.process.poll() is not None for driver in company):
             raise SystemFailed("a run that was to keep a node busy ended meanwhile")
+        beside.close()
+        record_speeds(testbed, log, checks.AFTER)
         collect(directory, [driver.events for driver in drivers], copies=task.copies)
+
+
+def record_speeds(testbed: Testbed, log: bundle.EventLog, name: str) -> None:
+    """Record the speed of each node by a bare loop as counters of this name."""
+    for number, found in enumerate(testbed.speeds(), 1):
+        log.write(Counter(time.monotonic_ns(), name, found, checks.node_role(number)))
 
 
 def start_company(task: CellTask, testbed: Testbed, folder: Path, stack: ExitStack) -> list[Driver]:

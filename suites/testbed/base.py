@@ -76,6 +76,13 @@ class Testbed(ABC):
     def check(self) -> list[NodeCheck]:
         """Measure what each node got, before the run; see `suites.records.events.NodeCheck`."""
 
+    def speeds(self) -> list[float]:
+        """Loops a second of each node, by the same bare loop on all nodes at once, company included, within their budgets.
+
+        Call it while nothing else runs on them. Empty where no process can be started on a node like that.
+        """
+        return []
+
     @abstractmethod
     def limit(self) -> None:
         """The measured phase begins: budgets of cores hold from now on."""

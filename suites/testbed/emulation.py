@@ -23,6 +23,7 @@ from programs.process import status_of
 from suites.records.events import NodeCheck, NodeUsage
 from suites.testbed import netns, probe
 from suites.testbed.base import Shape, Testbed
+from suites.testbed.busy import loops_per_s
 from suites.testbed.control_groups import MOST, ControlGroups, Group, Hierarchy
 from suites.testbed.counters import LinkCounters, NodeTraffic
 from suites.testbed.ray_daemons import ray_on, workers
@@ -140,6 +141,17 @@ class Emulated(Testbed):
                 )
             )
         return found
+
+    def speeds(self) -> list[float]:
+        everywhere = (*self._places, *self._company)
+        with ExitStack() as stack:
+            if self.shape.cores is not None:
+                for place in everywhere:
+                    stack.callback(place.budget.limit, None)
+                    place.budget.limit(self.shape.cores)
+                stack.callback(self._budgets.weigh, len(everywhere))
+                self._budgets.weigh(MOST)
+            return loops_per_s([place.node for place in everywhere])[: self.shape.nodes]
 
     def limit(self) -> None:
         self._sort_workers()

@@ -14,6 +14,7 @@ from contextlib import ExitStack
 from suites.records.events import NodeCheck, NodeUsage
 from suites.testbed import probe
 from suites.testbed.base import Shape, Testbed
+from suites.testbed.busy import loops_per_s
 from suites.testbed.ray_daemons import ray_on
 from tianji.launch.node import LOOPBACK, Cluster, Node
 
@@ -88,6 +89,9 @@ class Local(Unlimited):
     def check(self) -> list[NodeCheck]:
         neighbours = probe.neighbours(self._nodes, self.home)
         return self.checks([probe.line(node, peer, probe.FREE_LINK_S) for node, peer in neighbours])
+
+    def speeds(self) -> list[float]:
+        return loops_per_s(self._nodes)
 
     def deviations(self) -> list[str]:
         return [f"{self.shape.nodes} nodes are addresses of one host, and share all it has", *self.not_given()]

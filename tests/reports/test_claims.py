@@ -144,6 +144,22 @@ def test_a_rebuilt_system_is_said_to_be_one():
     assert judged.said == "holds in analogue", "one reading is of a system as it is"
 
 
+def test_a_system_of_the_same_code_does_not_decide_and_stands_in_the_same_sentence():
+    beside = Reading("against ourselves", {"workload": "w", "baseline": "sync"}, "synchronous, training")
+    claim = msgspec.structs.replace(CLAIM, reading=(CLAIM.reading[0], beside))
+    slower = row(baseline="sync", value=0.9, ci_low=0.85, ci_high=0.95)
+    (judged,) = judge(data(row(), slower), [claim])
+    assert judged.verdict == "holds in analogue"
+    assert judged.said == (
+        "holds in analogue; against systems of the same code, which do not decide: synchronous, training 0.900x [0.850, 0.950]"
+    )
+    assert [one.verdict for one in judged.evidence] == ["holds in analogue", "contradicted"]
+    (alone,) = judge(data(slower), [claim])
+    assert alone.verdict == "not measured here", "it never decides"
+    (without,) = judge(data(row()), [claim])
+    assert (without.verdict, without.said) == ("holds in analogue", "holds in analogue")
+
+
 def test_what_nodes_cannot_give_is_a_fault_and_speaks_for_nothing():
     speedup = {"metric": "unique_consumption_speedup_ratio", "baseline": "self@1", "nodes": 8, "scaling": "weak"}
     claim = msgspec.structs.replace(CLAIM, published=7.13, reading=(Reading("nodes", {"workload": "w", "baseline": "self@1"}),))
@@ -176,6 +192,8 @@ def test_comparable_systems_are_all_that_tianji_met_there():
     ).rows
     opponents = {(one["baseline"], one["threshold_kind"]) for one in met if not one["baseline"].startswith("tianji")}
     assert held == {pair for pair in opponents if not pair[0].endswith("-again")}
+    assert {reading.row["baseline"] for reading in claim.reading if reading.beside} == {"xingtian", "sync-one"}
+    assert {reading.row["baseline"] for reading in claim.reading if not reading.beside} == {"rllib", "sb3"}
 
 
 def test_what_was_not_measured_says_what_it_would_take():

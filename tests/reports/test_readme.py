@@ -129,7 +129,8 @@ def test_the_projects_readme_shows_what_stands_in_its_report():
     claims = json.loads((ROOT / "docs" / "report" / "claims.json").read_text())["claims"]
     assert len(claims) > 8
     for one in claims:
-        assert f"| {one['says']} | {one['claimed']} | {one['verdict']} " in shown
+        line = f"| {one['says']} | {one['claimed']} | {one['verdict']}"
+        assert f"{line} " in shown or f"{line}; against systems of the same code" in shown
 
 
 def test_relaxed_stands_beside_strict_where_it_was_measured(tmp_path):

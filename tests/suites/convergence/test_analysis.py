@@ -7,7 +7,7 @@ import pytest
 
 from suites.convergence.analysis import overlap_bound, summarise, understand
 from suites.records.bundle import SCHEMA, Bundle, Manifest
-from suites.records.events import Episode, Evaluation, FirstStep, Snapshot, Usage
+from suites.records.events import Counter, Episode, Evaluation, FirstStep, Snapshot, Usage
 
 SECOND = 10**9
 WORKLOAD = {
@@ -17,7 +17,7 @@ WORKLOAD = {
 }
 
 
-def make(system, block, reached_at, step_s=1.0):
+def make(system, block, reached_at, step_s=1.0, more=()):
     """Four snapshots, 100 steps apart; the policy is good from the snapshot number `reached_at` on (None: never)."""
     manifest = Manifest(
         schema=SCHEMA,
@@ -39,7 +39,7 @@ def make(system, block, reached_at, step_s=1.0):
         phases_s={},
     )
     at = [int(i * step_s * SECOND) for i in range(5)]
-    events = [Usage(0, 1.0, 5), FirstStep(0), Usage(at[4], 9.0, 7)]
+    events = [Usage(0, 1.0, 5), FirstStep(0), Usage(at[4], 9.0, 7), *more]
     for i in range(5):
         good = reached_at is not None and i >= reached_at
         events.append(Snapshot(at[i], i * 100, i, f"{i}"))
@@ -97,6 +97,35 @@ def test_where_one_side_never_gets_there_the_ratio_is_a_bound():
     assert mirrored["value"] == pytest.approx(1 / bound["value"])
     plain = find(rows, metric="time_to_threshold_ratio", threshold_kind="evaluated", system="a")
     assert (plain["n"], plain["censored"]) == (1, 1)
+
+
+def test_times_with_compilation_stand_beside_those_without():
+    compiled = [Counter(1, "compile_s", 6.0)]
+    runs = [make("a", block, 1) for block in range(2)] + [make("b", block, 2, more=compiled) for block in range(2)]
+    rows = summarise(runs, [("a", "b")])
+    place = {"threshold_kind": "evaluated", "system": "a"}
+    without = find(rows, metric="time_to_threshold_ratio", **place)
+    assert without["value"] == pytest.approx(2.0), "headlines are without it"
+    total = find(rows, metric="total_time_to_threshold_ratio", **place)
+    assert (total["value"], total["n"]) == (pytest.approx((2.0 + 6.0) / 1.0), 2)
+    times = {row["system"]: row["value"] for row in rows if row["metric"] == "total_time_to_threshold_s"}
+    assert times == {"b": pytest.approx(8.0)}, "a does not compile"
+    assert find(rows, metric="compile_s", system="b")["value"] == 6.0
+    steps = find(rows, metric="steps_to_threshold_ratio", **place)
+    assert steps["value"] == pytest.approx(2.0)
+
+
+def test_where_nobody_compiles_there_are_no_totals():
+    rows = summarise([make("a", 0, 1), make("b", 0, 2)], [("a", "b")])
+    assert not [row for row in rows if row["metric"].startswith("total_")]
+
+
+def test_a_bound_counts_compilation_too():
+    runs = [make("a", 0, 1), make("b", 0, None, more=[Counter(1, "compile_s", 6.0)])]
+    bound = find(
+        summarise(runs, [("a", "b")]), metric="total_time_to_threshold_ratio_at_least", threshold_kind="evaluated", system="a"
+    )
+    assert bound["value"] == pytest.approx(4.0 + 6.0, rel=1e-6)
 
 
 def test_censored_runs_stay_in_the_count():

@@ -28,10 +28,13 @@ def test_local_nodes_are_addresses_of_this_host_and_say_what_they_are_not():
         checks = testbed.check()
         testbed.limit()
         usage = testbed.usage()
+        speeds = testbed.speeds()
         said = testbed.deviations()
     assert [check.node for check in checks] == [used.node for used in usage] == [1, 2, 3]
     assert {check.cores_measured for check in checks} == {used.cpu_s for used in usage} == {None}
     assert all(check.link_measured_bits_per_s > 1e8 and 0 < check.round_trip_s < 0.1 for check in checks)
+    assert len(speeds) == 3
+    assert min(speeds) > 0
     assert said[1:] == ["no node is limited to 0.2 cores", "no link is limited to 1000 Mbit/s"]
 
 

@@ -1,0 +1,95 @@
+"""Checks of nodes: what was measured on each, and the blocks that are thrown out because a node's speed changed.
+
+A cell counts the same loop on every node before and after its run, with as many nodes busy at every size. Speed-ups compare
+cells of a block, so nodes must be as fast in all of them. Functions are pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from statistics import fmean, median
+
+import msgspec
+import pandas as pd
+
+from suites.records.bundle import Bundle
+from suites.records.events import Counter, NodeCheck
+from suites.scaling.analysis import WHAT, Run, Setting, what
+from suites.statistics.crossings import Block
+from suites.statistics.summary import label_of
+
+BEFORE, AFTER = "before_loops_per_s", "after_loops_per_s"
+"""Counters of a bundle, one a node; the role names the node (`node_role`)."""
+TOLERANCE = 0.05
+"""Largest relative difference between readings of a block that stays."""
+
+
+def node_role(number: int) -> str:
+    """Role of a node's counters; nodes count from 1."""
+    return f"node {number}"
+
+
+def readings(bundle: Bundle) -> dict[int, dict[str, float]]:
+    """By node, its counters of `BEFORE` and `AFTER`; empty for a bundle of an earlier version."""
+    found: dict[int, dict[str, float]] = {}
+    for event in bundle.events:
+        if isinstance(event, Counter) and event.name in (BEFORE, AFTER):
+            found.setdefault(int(event.role.removeprefix(node_role(0)[:-1])), {})[event.name] = event.value
+    return found
+
+
+def steady(runs: Sequence[Run]) -> tuple[list[Run], list[tuple[Bundle, str]]]:
+    """Runs whose block stays, and those of blocks that are thrown out, each with the reason.
+
+    A block is thrown out if in one of its cells the nodes' mean speed after the run is off from the one before by more than
+    `TOLERANCE`, or if the speed of one of its cells is off that much from the median over its cells. Nodes that share the
+    machine's cores are not judged: no speed-up is formed of them. A cell without readings is not judged either.
+    """
+    blocks: dict[tuple[Setting, Block], list[Run]] = {}
+    for run in runs:
+        blocks.setdefault((run.setting, run.block), []).append(run)
+    faults = {key: "; ".join(_faults(members)) for key, members in blocks.items()}
+    kept = [run for run in runs if not faults[run.setting, run.block]]
+    return kept, [
+        (run.bundle, f"block {run.block[1]} is thrown out: {fault}")
+        for run in runs
+        if (fault := faults[run.setting, run.block])
+    ]
+
+
+def _faults(runs: Sequence[Run]) -> Iterator[str]:
+    """What is wrong with cells of one block, in words."""
+    means = {id(run): mean for run in runs if not run.cores_shared and (mean := _means(run.bundle)) is not None}
+    typical = median(fmean(pair) for pair in means.values()) if means else 0.0
+    for run in (run for run in runs if id(run) in means):
+        before, after = means[id(run)]
+        cell = f"{label_of(run.bundle)} on {run.nodes} node{'s' * (run.nodes > 1)}"
+        if _off(after, before):
+            yield f"nodes of {cell} did {before:.0f} loops/s before the run and {after:.0f} after it"
+        elif _off(fmean((before, after)), typical):
+            yield f"nodes of {cell} did {fmean((before, after)):.0f} loops/s, and {typical:.0f} in the median of its cells"
+
+
+def _means(bundle: Bundle) -> tuple[float, float] | None:
+    """Speed before and after, mean over nodes; None: a reading is missing."""
+    by_node = readings(bundle).values()
+    if not by_node or any(len(found) < 2 or min(found.values()) <= 0 for found in by_node):
+        return None
+    return fmean(found[BEFORE] for found in by_node), fmean(found[AFTER] for found in by_node)
+
+
+def check_points(bundles: Iterable[Bundle]) -> pd.DataFrame:
+    """One line a run and node: what was asked for, what was measured before the run, and its speed before and after."""
+    rows = [
+        what(bundle) | msgspec.structs.asdict(event) | speeds.get(event.node, {})
+        for bundle in bundles
+        for speeds in [readings(bundle)]
+        for event in bundle.events
+        if isinstance(event, NodeCheck)
+    ]
+    columns = [*WHAT, *(name for name in NodeCheck.__struct_fields__ if name != "ns"), BEFORE, AFTER]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def _off(one: float, other: float) -> bool:
+    return abs(one / other - 1) > TOLERANCE
