@@ -5,7 +5,8 @@ import itertools
 import pytest
 from bundles import EVENTS, WORKLOAD, make
 
-from reports import dataset, overview, readme
+from reports import dataset, overview, readme, sessions
+from reports.convergence.view import Trained
 from suites.records.events import Episode, Evaluation, Snapshot
 
 MARKS = {
@@ -89,6 +90,11 @@ def test_systems_with_settings_of_their_own_are_compared_with_each_other_and_tri
         "a smoke session of another division stays"
     )
     assert {row["suite"] for row in found.rows} == {"convergence"}
+    commands = {view.apart: source.command for view in Trained.all(found) for source in sessions.sources(view)}
+    assert {apart: "--tuned FILE..." in command for apart, command in commands.items()} == {
+        "": False,
+        "division = open, tuned = True": True,
+    }
     assert [line for line in found.left_out if "tuning" in line] == [
         f"left out: 1 tuning run of {system} on w-x, which are no results" for system in ("sync", "tianji")
     ]

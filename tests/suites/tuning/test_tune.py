@@ -234,4 +234,5 @@ def test_a_session_of_the_open_division_runs_with_what_was_chosen(searching, gue
     assert any(line.startswith(f"Tuned: {RATE} 0.00025") for line in m.deviations)
     assert m.axes == {"division": "open", "tuned": True}
     begun = json.loads((out / runner.SESSION).read_text())
+    assert not (out / bundle.CERTIFICATE).exists(), "it would be of settings that did not run"
     assert begun["tuned"] == [found], "the record of the trials is sealed with the session"
