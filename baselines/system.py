@@ -15,19 +15,19 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+import msgspec
 import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
+from baselines.space import Scalar, Space, of_workload
 from baselines.workload import Workload
 from programs.registry import Registry
 from tianji.launch.node import Cluster
+from tianji.settings import paths, replaced
 
 if TYPE_CHECKING:
     from baselines.certificate import Evidence, Frozen
-
-
-Scalar = bool | int | float | str
 
 
 class Task(Struct, frozen=True):
@@ -147,6 +147,23 @@ class System(ABC):
     def takes(self, option: str) -> bool:
         """Whether it supports a task's option of this name. Suites skip systems that do not."""
         return False
+
+    def space(self, task: Task) -> Space:
+        """Settings among which `tianji-bench tune` chooses. A system adds its own options, which it must take (`takes`).
+
+        Parameters
+        ----------
+        task
+            one without options: the space is made around the settings of the closed division.
+        """
+        return of_workload(task.workload)
+
+    def tuned(self, task: Task, options: Mapping[str, Scalar]) -> Task:
+        """A task with settings of the open division: keys of the workload are set there, others are the system's options."""
+        known = set(paths(Workload))
+        common = {key: value for key, value in options.items() if key in known}
+        own = {key: value for key, value in options.items() if key not in known}
+        return msgspec.structs.replace(task, workload=replaced(task.workload, common), options=task.options | own)
 
     @abstractmethod
     def deviations(self, task: Task) -> list[str]:

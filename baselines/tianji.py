@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 import numpy as np
 
+from baselines.space import Scalar, Space
 from baselines.system import Recorder, System, Task
 from baselines.workload import Workload
 from tianji.config import DQNConfig, IMPALAConfig, PPOConfig, TrainConfig
@@ -170,8 +171,24 @@ class TianJi(SameCode):
             actors=actors_for(task) * (1 if groups == task.nodes else task.nodes),
             groups=groups,
             encrypt=self.encrypt,
-            chunk_slots=2 if task.workload.algo == "ppo" else SLOTS,
+            chunk_slots=2 if task.options.get("discipline", _usual(task)) == "strict" else SLOTS,
         )
+
+    def space(self, task: Task) -> Space:
+        actors = {n for n in range(1, len(task.cores) + 1) if task.workload.environments % n == 0} | {actors_for(task)}
+        choices: dict[str, tuple[Scalar, ...]] = {
+            "actors": tuple(sorted(actors)),
+            "discipline": tuple(dict.fromkeys((_usual(task), "relaxed", "one-sided"))),
+        }
+        first: list[dict[str, Scalar]] = [
+            {"actors": actors_for(task), "discipline": rule} for rule in (_usual(task), "relaxed")
+        ]
+        return super().space(task).extended(choices, *first)
+
+
+def _usual(task: Task) -> str:
+    """The default discipline of a task's algorithm."""
+    return task.workload.hyperparameters.discipline
 
 
 class OneLearner(TianJi):

@@ -26,6 +26,8 @@ from suites.records.statement import Statement
 from suites.statistics.summary import label_of
 
 SCHEMA = "tianji-bench/summary/1"
+TUNING = "tuning"
+"""Suite of the runs that only choose settings for the open division."""
 SYSTEMS, RUNS, SECTIONS = 64, 128, 200
 """Limits: systems of one workload, runs of one system, and workloads. More would take a machine's memory, or a day."""
 
@@ -102,7 +104,9 @@ def load(roots: list[Path]) -> Dataset:
         for a folder without bundles, and for the first bundle that breaks the schema or lacks what its suite promises.
     """
     loaded = store.load(roots)
-    bundles, left_out = without_smoke(loaded.bundles)
+    bundles, tuning = without_tuning(loaded.bundles)
+    bundles, left_out = without_smoke(bundles)
+    left_out += tuning
     left_out += of_superseded(loaded.superseded)
     bundles, unplanned = planned(bundles, loaded.stated)
     left_out += unplanned
@@ -157,17 +161,38 @@ def _check_each(groups: Mapping[Key, list[Bundle]]) -> None:
                 raise BundleError(f"{bundles[0].path.parent}: {key.workload}: has {count} {what}; a report has at most {most}")
 
 
+def without_tuning(bundles: list[Bundle]) -> tuple[list[Bundle], list[str]]:
+    """Runs that may be results, and what is left out, in words: trials of a tuning only choose settings.
+
+    Raises
+    ------
+    BundleError
+        where there is nothing else.
+    """
+    trials = Counter((b.manifest.workload, b.manifest.system) for b in bundles if b.manifest.suite == TUNING)
+    kept = [b for b in bundles if b.manifest.suite != TUNING]
+    if trials and not kept:
+        raise BundleError(f"{bundles[0].path.parent}: holds trials of a tuning, which are no results; `run --tuned` makes some")
+    return kept, [
+        f"left out: {counted(number, 'tuning run')} of {system} on {workload}, which are no results"
+        for (workload, system), number in sorted(trials.items())
+    ]
+
+
 def without_smoke(bundles: list[Bundle]) -> tuple[list[Bundle], list[str]]:
     """What may be pooled, and what is left out, in words: runs that may stop at their goal are never pooled with runs that go
-    on, nor smoke runs with those of other profiles. Of each workload the more thorough ones are kept."""
+    on, nor smoke runs with those of other profiles. Of each workload and division the more thorough ones are kept."""
     how = {id(b): (b.manifest.profile == "smoke", bool(b.manifest.configuration.get("stop_at_goal"))) for b in bundles}
-    most_thorough: dict[tuple[str, str], tuple[bool, bool]] = {}
+    most_thorough: dict[tuple[str, str, str], tuple[bool, bool]] = {}
     for b in bundles:
-        key = b.manifest.suite, b.manifest.workload
+        key = b.manifest.suite, b.manifest.workload, b.manifest.division
         most_thorough[key] = min(how[id(b)], most_thorough.get(key, (True, True)))
-    left_out = [b for b in bundles if how[id(b)] != most_thorough[b.manifest.suite, b.manifest.workload]]
+    kept: list[Bundle] = []
+    left_out: list[Bundle] = []
+    for b in bundles:
+        best = most_thorough[b.manifest.suite, b.manifest.workload, b.manifest.division]
+        (kept if how[id(b)] == best else left_out).append(b)
     counts = Counter((b.manifest.suite, b.manifest.workload) for b in left_out)
-    kept = [b for b in bundles if how[id(b)] == most_thorough[b.manifest.suite, b.manifest.workload]]
     return kept, [
         f"left out: {counted(number, 'smoke run')} of {workload} ({suite}), which longer runs are never pooled with"
         for (suite, workload), number in sorted(counts.items())

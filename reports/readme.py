@@ -9,7 +9,7 @@ import html
 import json
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import zip_longest
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from reports.claims import Judged
 from reports.convergence.view import Trained
 from reports.dataset import Dataset
 from reports.headline import headline
-from reports.overview import found, overview
+from reports.overview import USUAL, found, overview
 from reports.picture import DARK_FILE, FILES, LIGHT_FILE, SUBTITLE, TITLE, WIDTH_PX
 from reports.scaling.view import Scaled
 from reports.staleness.view import Balanced
@@ -69,13 +69,22 @@ def tables(data: Dataset, judged: Sequence[Judged], report: str) -> str:
     """
     told = {one.id: "; ".join(f"{measured} ({reading})" for reading, measured in one.told) for one in judged}
     claims = [(one.says, one.claimed, one.said, told[one.id] or f"it would take {one.needs}") for one in judged]
-    suites = {suite.suite: lines(data, suite) for suite in (Trained, Balanced, Scaled)}
+    suites = {suite.suite: lines(data, suite) for suite in (Balanced, Scaled)}
+    # Divisions are never in one table.
+    suites[Trained.suite] = lines(data, Trained, _usual)
+    suites["open"] = lines(data, Trained, lambda view: not _usual(view))
     return words.render("results.md.j2", data=data, lines=suites, claims=claims, begin=BEGIN, end=END, report=report)
 
 
-def lines(data: Dataset, suite: type[View]) -> list[list[str]]:
-    """The lines of a table that a suite's template has for a README, of all its views."""
-    return [line.split(" | ") for view in suite.all(data) for line in view.words.lines("readme")]
+def lines(data: Dataset, suite: type[View], wanted: Callable[[View], bool] = lambda view: True) -> list[list[str]]:
+    """The lines of a table that a suite's template has for a README, of all its views that are wanted."""
+    return [line.split(" | ") for view in suite.all(data) if wanted(view) for line in view.words.lines("readme")]
+
+
+def _usual(view: View) -> bool:
+    """Whether its runs are of the closed division, with the settings that each adapter makes of the workload."""
+    m = view.bundles[0].manifest
+    return m.division == USUAL and not m.tuned
 
 
 def replaced(page: str, new: str) -> str:

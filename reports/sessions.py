@@ -60,6 +60,9 @@ def command(view: View, runs: list[Bundle]) -> str:
     if view.counts_nodes:
         nodes = sorted({m.nodes for m in manifests})
         words += ["--testbed", first.testbed, "--nodes", ",".join(map(str, nodes))]
+    if "options" in first.configuration:
+        # The plan that is sealed with them holds what these files held.
+        words += ["--tuned", "FILE..."]
     return shlex.join([*words, "--out", "DIR"])
 
 

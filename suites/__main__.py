@@ -1,4 +1,4 @@
-"""`python -m suites list|doctor|run|against|gate|pack|submit|validate|sessions`."""
+"""`python -m suites list|doctor|run|tune|against|gate|pack|submit|validate|sessions`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from programs.cli import DONE, FAILED, ConfigError, OneLineParser
 from programs.cli import run as run_command
 from programs.completion import add_completion
 from programs.registry import Registry
-from suites.records import archive, listing, machine
+from suites.records import archive, listing, machine, tuned
 from suites.records.bundle import BundleError
 from suites.records.limits import Text
 from suites.records.statement import MOST_LOOKS
@@ -23,6 +23,8 @@ from suites.session import runner
 from suites.session.plan import Plan
 from suites.session.suite import SUITES, Request, Suite, every
 from suites.statistics.gate import Rule
+from suites.tuning import command as tuning
+from suites.tuning.sweep import FIRST_SEED
 
 MOST_NODES = 64
 COMMANDS: Registry[Callable[[Any], None]] = Registry("tianji_bench.commands", {"gate": "gate.command:add"}, "command")
@@ -34,7 +36,7 @@ def parser() -> OneLineParser:
     top = OneLineParser(prog="tianji-bench", description="Measure distributed reinforcement-learning systems.")
     add_completion(top)
     commands = top.add_subparsers(
-        dest="command", required=True, metavar="list|doctor|run|against|gate|pack|submit|validate|sessions"
+        dest="command", required=True, metavar="list|doctor|run|tune|against|gate|pack|submit|validate|sessions"
     )
     listing = commands.add_parser("list", help="suites, profiles, workloads and systems")
     listing.add_argument("--json", action="store_true", help="print it as JSON, with titles and profiles")
@@ -67,6 +69,14 @@ def parser() -> OneLineParser:
     run.add_argument("--out", type=Path, required=True, metavar="DIR", help="a new folder for the session")
     run.add_argument("--resume", action="store_true", help="go on with the session in --out, block by block")
     run.add_argument("--dry-run", action="store_true", help="check everything, print the plan, and start nothing")
+    run.add_argument(
+        "--tuned",
+        nargs="+",
+        type=Path,
+        metavar="FILE",
+        help="run in the open division, with the settings that `tune` chose: a file for each system and workload",
+    )
+    tuning.add(commands)
     against = commands.add_parser(
         "against", help="this revision's parts and another's, in turns, until it is known whether any is worse"
     )
@@ -155,6 +165,8 @@ def request(options: Any, suite: Suite) -> Request:
         msgspec.convert(options.claim, Text | None)
     except msgspec.ValidationError:
         raise ConfigError("--for: give one line of at most 300 characters") from None
+    if options.tuned and not suite.tunable:
+        raise ConfigError(f"--tuned: suite {suite.name} has no open division")
     return Request(
         profile=options.profile,
         systems=names,
@@ -168,6 +180,7 @@ def request(options: Any, suite: Suite) -> Request:
         claim=options.claim,
         looks=options.looks,
         busy=options.busy,
+        tuned=tuple(map(tuned.read, options.tuned or ())),
     )
 
 
@@ -178,6 +191,10 @@ def run(options: Any) -> int:
     # Every choice is checked before anything is written.
     suites = [SUITES.get(name)() for name in options.suites]
     plans = [(suite, *suite.plan(request(options, suite))) for suite in suites]
+    if any(cell.seed >= FIRST_SEED for _, plan, _ in plans for cell in plan.cells):
+        raise ConfigError(
+            f"--first-seed {options.first_seed}: seeds from {FIRST_SEED} on are for tuning, and no result has them"
+        )
     folders = [options.out if len(plans) == 1 else options.out / suite.name for suite, _, _ in plans]
     if len(plans) > 1:
         if (options.out / runner.SESSION).exists():

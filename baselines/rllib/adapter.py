@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from baselines.rllib import cluster, dqn, ppo, weights
 from baselines.rllib.environment import environment, register, vectorize_mode, when_created
 from baselines.rllib.stopwatch import Stopwatch
+from baselines.space import Space
 from baselines.system import Recorder, System, Task
 from baselines.workload import Workload
 from tianji.algorithms import networks
@@ -25,6 +26,8 @@ OBJECT_STORE_BYTES = 256 * 2**20
 MODULE = "default_policy"
 PROGRESS_S = 0.5
 """Minimum seconds between two progress reports. One iteration of RLlib may take longer."""
+RUNNERS = "env_runners"
+"""Option: the number of remote env runners."""
 ALGORITHMS: dict[str, ModuleType] = {"ppo": ppo, "dqn": dqn}
 
 
@@ -36,6 +39,8 @@ class RLlib(System):
     on_first_node = True  # Its driver holds the learner, the replay and whatever passes between env runners and learners.
     needs_ray = True
 
+    runners: tuple[int, ...] = (0, 1, 2)
+    """Numbers of remote env runners among which tuning chooses; 0: it samples in the learner's process."""
     probe = True
     """Whether episodes are recorded in its env runners."""
 
@@ -88,10 +93,23 @@ class RLlib(System):
         """
         if task.nodes > 1:
             return task.nodes
+        if RUNNERS in task.options:
+            return int(task.options[RUNNERS])
         cores = len(task.cores)
         if cores <= 2 or task.cluster is not None:
             return 0
         return max(n for n in range(1, cores) if task.workload.environments % n == 0)
+
+    def takes(self, option: str) -> bool:
+        return option == RUNNERS
+
+    def space(self, task: Task) -> Space:
+        closed = self.env_runners(task)
+        choices = tuple(sorted({closed, *(n for n in self.runners if n == 0 or task.workload.environments % n == 0)}))
+        # RLlib's own default is two for PPO and none for DQN; every number is tried.
+        advised = 2 if task.workload.algo == "ppo" else 0
+        order = dict.fromkeys((closed, *(n for n in choices if n == advised), *choices))
+        return super().space(task).extended({RUNNERS: choices}, *({RUNNERS: n} for n in order))
 
     def learners(self, task: Task) -> int:
         """Remote learners; 0: it is in the driver."""

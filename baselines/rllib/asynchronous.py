@@ -6,7 +6,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from baselines.rllib import appo, impala
-from baselines.rllib.adapter import RLlib
+from baselines.rllib.adapter import RUNNERS, RLlib
 from baselines.rllib.stopwatch import Stopwatch
 from baselines.system import Recorder, Task
 from baselines.workload import Workload
@@ -19,12 +19,15 @@ class AsynchronousRLlib(RLlib):
     """What both have in common. They run on one host."""
 
     needs_ray = False
+    runners = (1, 2)
 
     def unable_on(self, workload: Workload, nodes: int) -> str | None:
         return None if nodes == 1 else "it runs on one host"
 
     def env_runners(self, task: Task) -> int:
         """Remote env runners: as many as there are cores besides the learner's, at least one."""
+        if RUNNERS in task.options:
+            return int(task.options[RUNNERS])
         most = max(1, len(task.cores) - 1)
         return max(n for n in range(1, most + 1) if task.workload.environments % n == 0)
 

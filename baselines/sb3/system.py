@@ -9,6 +9,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from baselines.sb3 import translate
+from baselines.space import Space
 from baselines.system import Recorder, System, Task
 from baselines.workload import Workload
 from tianji.algorithms import networks
@@ -39,7 +40,24 @@ class StableBaselines3(System):
         return translate.deviations(task.workload)
 
     def settings(self, task: Task) -> dict[str, Any]:
-        return translate.settings(task.workload, task.seed)
+        return translate.chosen(translate.settings(task.workload, task.seed), task.options)
+
+    def takes(self, option: str) -> bool:
+        return option in ("vectoriser", "torch_threads")
+
+    def space(self, task: Task) -> Space:
+        # Its own defaults are the environments in one process and torch on every core.
+        threads = max(2, len(task.cores))
+        return (
+            super()
+            .space(task)
+            .extended(
+                {"vectoriser": tuple(translate.VECTORISERS), "torch_threads": (1, threads)},
+                {"vectoriser": "dummy", "torch_threads": 1},
+                {"vectoriser": "dummy", "torch_threads": threads},
+                {"vectoriser": "subproc", "torch_threads": 1},
+            )
+        )
 
     def certify(self, frozen: Frozen) -> Evidence:
         self._build(Task(self.name, frozen.workload, 0, (0,)))
@@ -56,8 +74,10 @@ class StableBaselines3(System):
         self._prepare_threads(s)
         from stable_baselines3.common.env_util import make_vec_env
         from stable_baselines3.common.logger import Logger
+        from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv
 
-        self._environments = make_vec_env(w.env, **s["make_vec_env"])
+        kinds = {"DummyVecEnv": DummyVecEnv, "SubprocVecEnv": SubprocVecEnv}
+        self._environments = make_vec_env(w.env, vec_env_cls=kinds[s["vec_env_cls"]], **s["make_vec_env"])
         arguments = dict(s["arguments"])
         if s["learning_rate_schedule"] == "linear":
             arguments["learning_rate"] = translate.linear_from_round_start(
@@ -87,8 +107,7 @@ class StableBaselines3(System):
         recorder.counter("learner_optimizer_steps", float(self._optimizer_steps()))
 
     def _prepare_threads(self, settings: dict[str, Any]) -> None:
-        # One thread, as in every system: these matrices are too small for a thread pool to pay.
-        os.environ["OMP_NUM_THREADS"] = "1"
+        os.environ["OMP_NUM_THREADS"] = str(settings["torch_threads"])
         import torch
 
         torch.set_num_threads(settings["torch_threads"])

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from baselines.workload import Workload
 from programs.cli import ConfigError
 from tianji.config import DQNConfig, PPOConfig
+
+VECTORISERS = {"dummy": "DummyVecEnv", "subproc": "SubprocVecEnv"}
+"""Its classes that step several environments: in one process, and each in a process of its own."""
 
 
 def total_steps(w: Workload) -> int:
@@ -46,8 +49,16 @@ def settings(w: Workload, seed: int) -> dict[str, Any]:
         "net_arch": {"pi": hidden, "vf": hidden} if w.algo == "ppo" else hidden,
         "activation_fn": {"tanh": "Tanh", "relu": "ReLU"}[w.network.activation],
         "optimizer_kwargs": {"eps": w.for_ppo.adam_epsilon if w.algo == "ppo" else w.for_dqn.adam_epsilon},
+        "vec_env_cls": VECTORISERS["dummy"],
+        # One thread, as in every system: these matrices are too small for a thread pool to pay.
         "torch_threads": 1,
     }
+
+
+def chosen(settings: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings with a task's options."""
+    named = {"vec_env_cls": VECTORISERS[options["vectoriser"]]} if "vectoriser" in options else {}
+    return settings | named | {name: options[name] for name in ("torch_threads",) if name in options}
 
 
 def _ppo(ppo: PPOConfig) -> dict[str, Any]:

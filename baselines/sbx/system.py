@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from baselines import environments
 from baselines.sb3.system import StableBaselines3
+from baselines.sb3.translate import VECTORISERS, chosen
 from baselines.sbx import translate, weights
+from baselines.space import Space, of_workload
 from baselines.system import Recorder, Task
 from baselines.workload import Workload
 from tianji.algorithms.networks import Vector
@@ -38,7 +40,14 @@ class SBX(StableBaselines3):
         return translate.deviations(task.workload)
 
     def settings(self, task: Task) -> dict[str, Any]:
-        return translate.settings(task.workload, task.seed)
+        return chosen(translate.settings(task.workload, task.seed), task.options)
+
+    def takes(self, option: str) -> bool:
+        return option == "vectoriser"
+
+    def space(self, task: Task) -> Space:
+        choices = {"vectoriser": tuple(VECTORISERS)}
+        return of_workload(task.workload).extended(choices, *({"vectoriser": kind} for kind in VECTORISERS))
 
     def prepare(self, task: Task, recorder: Recorder) -> None:
         self._build(task)

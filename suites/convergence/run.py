@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import msgspec
+
 from baselines import system as systems
+from baselines.space import Scalar
 from baselines.system import Task
 from baselines.workload import Workload
 from programs.cli import ConfigError
 from suites.convergence import sweep
-from suites.session import catalogue
+from suites.session import catalogue, open_division
 from suites.session.certify import certify
 from suites.session.plan import Cell, Plan, block_of
 from suites.session.suite import Request, Suite, Work
@@ -28,6 +31,7 @@ class Convergence(Suite):
     name, about = sweep.NAME, sweep.ABOUT
     profiles: Mapping[str, sweep.Profile] = sweep.PROFILES
     testbeds = ("local",)
+    tunable = True
 
     def workloads(self) -> dict[str, str]:
         return {name: catalogue.load(name).title for name in catalogue.names()}
@@ -37,14 +41,18 @@ class Convergence(Suite):
 
     def plan(self, request: Request) -> tuple[Plan, list[str]]:
         profile = self.profiles[request.profile]
-        names = request.systems or (*profile.systems, *profile.on_policy)
+        asked = request.systems or tuple(dict.fromkeys(one.system for one in request.tuned))
+        names = asked or (*profile.systems, *profile.on_policy)
         for name in names:
             if reason := systems.get(name).available():
                 raise ConfigError(f"system {name} cannot run here: {reason}; install it, or leave it out with --systems")
-        workloads = [catalogue.load(name) for name in request.workloads or profile.workloads]
-        only_on_policy = () if request.systems else profile.on_policy
-        sit_out = () if request.systems else profile.first_block_only
-        able, skipped = _able(workloads, names, only_on_policy, asked=request.systems is not None)
+        tuned_on = tuple(dict.fromkeys(one.place[1] for one in request.tuned))
+        workloads = [catalogue.load(name) for name in request.workloads or tuned_on or profile.workloads]
+        only_on_policy = () if asked else profile.on_policy
+        sit_out = () if asked else profile.first_block_only
+        able, skipped = _able(workloads, names, only_on_policy, asked=bool(asked))
+        if request.tuned:
+            open_division.check(request.tuned, workloads, able, request.cores)
         cells = [
             cell
             for block in range(request.blocks or profile.blocks)
@@ -57,14 +65,23 @@ class Convergence(Suite):
         return self.session(request, {w.id: w for w in workloads}, names, cells), skipped
 
     def before(self, plan: Plan, out: Path) -> None:
-        certify(plan, out)
+        # A certificate is of the settings of the closed division, which an open session does not run with.
+        if not plan.tuned:
+            certify(plan, out)
 
     def work(self, plan: Plan, cell: Cell) -> Work:
         workload = convert(plan.workloads[cell.workload], Workload, f"workload {cell.workload}")
         under_test = systems.get(cell.system)
         stop_at_goal = self.profiles[plan.profile].stop_at_goal
-        task = Task(cell.system, workload, cell.seed, plan.cores, options=cell.options, stop_at_goal=stop_at_goal)
+        task = Task(cell.system, workload, cell.seed, plan.cores, stop_at_goal=stop_at_goal)
+        chosen = self.chosen(plan, cell)
+        task = msgspec.structs.replace(task, options=cell.options) if chosen is None else under_test.tuned(task, chosen)
+        # The workload as its file has it: what a tuned system makes of it is among the system's settings.
         configuration = {"workload": plan.workloads[cell.workload], "system": under_test.settings(task)}
+        deviations = [*under_test.deviations(task), *([] if under_test.player() is None else [OWN_PLAYER])]
+        if chosen is not None:
+            configuration["options"] = dict(chosen)
+            deviations.append(f"Tuned: {', '.join(f'{name} {value}' for name, value in chosen.items())}.")
         return Work(
             task=task,
             command=[*under_test.interpreter(), "-m", "baselines.run"],
@@ -74,11 +91,17 @@ class Convergence(Suite):
             player=under_test.player(),
             manifest={
                 "system_title": under_test.title,
-                "division": workload.division,
+                "division": workload.division if chosen is None else "open",
+                "tuned": chosen is not None,
                 "configuration": configuration | ({"stop_at_goal": True} if stop_at_goal else {}),
-                "deviations": [*under_test.deviations(task), *([] if under_test.player() is None else [OWN_PLAYER])],
+                "deviations": deviations,
             },
         )
+
+    def chosen(self, plan: Plan, cell: Cell) -> Mapping[str, Scalar] | None:
+        """Settings of a cell that tuning chose; None in the closed division."""
+        found = [one.options for one in plan.tuned if one.place == (cell.system, cell.workload)]
+        return found[0] if found else None
 
 
 def _able(

@@ -19,6 +19,7 @@ class Disciplines(Convergence):
 
     name, about = sweep.NAME, sweep.ABOUT
     profiles: Mapping[str, sweep.Profile] = sweep.PROFILES
+    tunable = False
 
     def plan(self, request: Request) -> tuple[Plan, list[str]]:
         plan, skipped = super().plan(request)

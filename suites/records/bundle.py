@@ -52,7 +52,7 @@ class Manifest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     division: Literal["closed", "open"] = "closed"
     """`closed`: the project's workload, unchanged. `open`: anything else."""
     tuned: bool = False
-    """Whether settings of a system were chosen by hand for this workload; otherwise they are what its adapter makes of it."""
+    """Whether settings of a system were chosen for this workload; otherwise they are what its adapter makes of it."""
     scaling: Literal["strong", "weak"] | None = None
     size_bytes: Count | None = None
     explorers: Few | None = None
@@ -60,7 +60,7 @@ class Manifest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Values of further axes that the suite varies."""
     cores: Count
     configuration: dict[str, Any]
-    """`workload`: the complete workload; `system`: how the system translated it."""
+    """`workload`: the complete workload; `system`: how the system translated it; `options`: what tuning chose."""
     deviations: Annotated[list[Prose], Meta(max_length=200)]
     environment: dict[str, Any]
     phases_s: Named

@@ -95,7 +95,7 @@ class Described(Workload):
 
 
 class Training(Struct):
-    """Configuration of convergence and staleness."""
+    """Configuration of suites that train."""
 
     workload: Described
     stop_at_goal: bool = False
@@ -143,6 +143,7 @@ CONFIGURATIONS: dict[str, Any] = {
     "convergence": Training,
     "staleness": Training,
     "disciplines": Training,
+    "tuning": Training,
     "scaling": OnNodes,
     "transmission": Transmission,
 }

@@ -15,6 +15,7 @@ from msgspec import Struct
 from programs.cli import ConfigError
 from suites.records.bundle import Scalar
 from suites.records.statement import Statement
+from suites.records.tuned import Tuned
 from suites.statistics.summary import AGAIN
 
 SCHEMA = "tianji-bench/session/1"
@@ -78,6 +79,8 @@ class Plan(Struct, frozen=True, kw_only=True):
     """How often results are looked at before measuring ends."""
     busy: bool = False
     """Whether the machine may be busy when it begins; afterwards, whether it was."""
+    tuned: tuple[Tuned, ...] = ()
+    """Of the open division: the settings of each system on each workload, with the trials behind them."""
 
     def stated(self) -> Statement:
         """What is written down before the first run."""

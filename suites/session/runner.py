@@ -57,6 +57,8 @@ def find_session(out: Path, plan: Plan, resume: bool) -> Plan | None:
                 f"--out {out}: was begun with suite {begun.suite}, profile {begun.profile}, systems {','.join(begun.systems)}, "
                 f"workloads {','.join(begun.workloads)} and {len(begun.cells)} cells; ask for the same, or name a new folder"
             )
+        if begun.tuned != plan.tuned:
+            raise ConfigError(f"--out {out}: was begun with other --tuned files; give the same, or name a new folder")
         return begun
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise ConfigError(f"--out {out}: exists and is not a session; name a new folder")

@@ -17,6 +17,7 @@ from msgspec import Struct
 from baselines.workload import Workload
 from programs.registry import Registry
 from suites.records.events import AnyEvent, FirstStep, Snapshot
+from suites.records.tuned import Tuned
 from suites.session.plan import Cell, Plan, new_session
 
 
@@ -41,6 +42,8 @@ class Request(Struct, frozen=True, kw_only=True):
     """How often results are looked at before measuring ends."""
     busy: bool = False
     """Whether it may begin on a machine that is not idle."""
+    tuned: tuple[Tuned, ...] = ()
+    """Settings of the systems in the open division; empty: the closed one."""
 
 
 class Work(Struct, frozen=True, kw_only=True):
@@ -71,6 +74,8 @@ class Suite(ABC):
     testbeds: tuple[str, ...]
     sized: bool = False
     """Whether it asks what the number of nodes does."""
+    tunable: bool = False
+    """Whether it has an open division."""
 
     @abstractmethod
     def workloads(self) -> dict[str, str]:
@@ -103,6 +108,7 @@ class Suite(ABC):
             claim=request.claim,
             looks=request.looks,
             busy=request.busy,
+            tuned=request.tuned,
         )
 
     def before(self, plan: Plan, out: Path) -> None:  # noqa: B027 (a suite may need nothing)

@@ -11,6 +11,7 @@ class Staleness(Convergence):
     """The staleness suite."""
 
     name, about, profiles = sweep.NAME, sweep.ABOUT, sweep.PROFILES
+    tunable = False
 
     def before(self, plan: Plan, out: Path) -> None:
         """Do nothing, because its systems share their code and need no certificate."""

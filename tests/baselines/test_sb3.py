@@ -29,8 +29,9 @@ def prepared(monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     threads, started = torch.get_num_threads(), []
 
-    def start(workload, seed=5):
-        under_test, task, memory = system.get("sb3"), system.Task("sb3", workload, seed, (0,)), Memory()
+    def start(workload, seed=5, options=None):
+        task = system.Task("sb3", workload, seed, (0,), options=options or {})
+        under_test, memory = system.get("sb3"), Memory()
         started.append(under_test)
         under_test.prepare(task, memory)
         return under_test, task, memory
@@ -39,6 +40,18 @@ def prepared(monkeypatch):
     for under_test in started:
         under_test.stop()
     torch.set_num_threads(threads)
+
+
+def test_its_options_choose_the_vectoriser_and_threads(prepared, monkeypatch):
+    class Apart(DummyVecEnv):
+        """Stands for processes of their own."""
+
+    monkeypatch.setattr("stable_baselines3.common.vec_env.SubprocVecEnv", Apart)
+    usual, _, _ = prepared(catalogue.load("cartpole-ppo-zoo"))
+    assert torch.get_num_threads() == 1
+    chosen, _, _ = prepared(catalogue.load("cartpole-ppo-zoo"), options={"vectoriser": "subproc", "torch_threads": 2})
+    assert torch.get_num_threads() == 2
+    assert [type(one._environments) for one in (usual, chosen)] == [DummyVecEnv, Apart]
 
 
 @pytest.mark.parametrize("name", ["cartpole-ppo-zoo", "cartpole-dqn-zoo"])

@@ -3,9 +3,10 @@
 import itertools
 
 import pytest
-from bundles import EVENTS, make
+from bundles import EVENTS, WORKLOAD, make
 
-from reports import dataset, overview
+from reports import dataset, overview, readme, sessions
+from reports.convergence.view import Trained
 from suites.records.events import Episode, Evaluation, Snapshot
 
 MARKS = {
@@ -54,3 +55,46 @@ def test_a_page_has_a_part_for_each(data):
     assert [key.options for key in data.groups] == ["", "division = open", "division = open, tuned = True", "tuned = True"]
     for key, bundles in data.groups.items():
         assert {str(b.manifest.axes or "") for b in bundles} == {str(bundles[0].manifest.axes or "")}, key
+
+
+def test_tables_of_results_hold_one_division(data):
+    text = readme.tables(data, [], "report")
+    closed, _, opened = text.partition("## Convergence time in the open division")
+    assert closed.count("| w-x | strict |") == 1
+    assert "tuned" not in closed.partition("| w-x")[2]
+    named = [f"| w-x ({one}) | strict |" for one in ("division = open", "division = open, tuned = True", "tuned = True")]
+    assert [opened.count(one) for one in named] == [1, 1, 1]
+    assert "| w-x | strict |" not in opened
+
+
+def reached(seconds):
+    """A run that reaches its training return after so long."""
+    first, *rest = events(seconds)[3:]
+    return [*EVENTS[:3], *[first] * 100, *rest]
+
+
+def test_systems_with_settings_of_their_own_are_compared_with_each_other_and_trials_are_not(tmp_path):
+    for seconds, system in enumerate(("tianji", "sync"), 1):
+        for block in range(5):
+            place = {"system": system, "block": block, "position": seconds, "seed": block}
+            chosen = {"workload": WORKLOAD, "options": {"environments": seconds}}
+            marks = {"division": "open", "tuned": True, "profile": "standard", "configuration": chosen}
+            make(tmp_path / "open", f"b{block}.{system}", reached(seconds), session="open", **place, **marks)
+            make(tmp_path / "closed", f"b{block}.{system}", reached(3 * seconds**2), session="closed", **place)
+        trial = {"suite": "tuning", "options": {"place": 0}, "system": system, "session": f"of-{system}", **MARKS["both"][0]}
+        make(tmp_path / f"tuning-{system}", "trial", reached(seconds), **trial)
+    found = dataset.load([tmp_path])
+    key = {"metric": "time_to_threshold_ratio", "threshold_kind": "training", "system": "tianji", "baseline": "sync"}
+    ratios = {row["division"]: (row["value"], row["n"]) for row in found.rows if row.items() >= key.items()}
+    assert ratios == {"closed": (pytest.approx(4.0), 5), "open": (pytest.approx(2.0), 5)}, (
+        "a smoke session of another division stays"
+    )
+    assert {row["suite"] for row in found.rows} == {"convergence"}
+    commands = {view.apart: source.command for view in Trained.all(found) for source in sessions.sources(view)}
+    assert {apart: "--tuned FILE..." in command for apart, command in commands.items()} == {
+        "": False,
+        "division = open, tuned = True": True,
+    }
+    assert [line for line in found.left_out if "tuning" in line] == [
+        f"left out: 1 tuning run of {system} on w-x, which are no results" for system in ("sync", "tianji")
+    ]

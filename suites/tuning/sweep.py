@@ -1,0 +1,11 @@
+"""Extent of a tuning, as constants."""
+
+NAME = "tuning"
+SHARES = (0.25, 0.5, 1.0)
+"""Share of the workload's budget in each rung. After a rung the better half goes on to the next."""
+FIRST_SEED = 900_000
+"""Least seed of a tuning. No result has a seed from here on: `run` refuses them."""
+MOST_SEED = 9_999
+"""Greatest `--seed`. Each has seeds of its own for its rungs."""
+RANDOM_TRIALS = 4
+"""Trials after which the sampler goes by their results; before, it draws at random."""
