@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from reports.table import Row
 from reports.view import View
+from suites.disciplines.analysis import strict_system
 
-REFERENCE = "tianji"
-"""Strict on policy: throughput is shown over its."""
 FAMILY = "tianji-admitted-"
 """The systems that differ in one number, eta, by the beginning of their ids."""
 
@@ -18,7 +17,10 @@ class Ruled(View):
     prefix = "disciplines-"
     parts = ("throughput", "waiting")
     order = (
+        "tianji-strict",
         "tianji",
+        "tianji-reactor",
+        "tianji-stream",
         "tianji-quota-free",
         "tianji-exactly-one-round",
         "tianji-admitted-in-order-1",
@@ -28,17 +30,30 @@ class Ruled(View):
         "tianji-one-sided",
         "tianji-free",
         "tianji-unbalanced",
+        "tianji-periodic",
     )
     enough = 0.9
     """Share of its bound that every discipline should reach."""
 
     def discipline(self, label: str) -> str:
         """What a system is called among others that differ in nothing else."""
-        return self.title(label).removeprefix("TianJi, ") if label != REFERENCE else "strict"
+        if label == self.strict:
+            return "strict"
+        return "relaxed" if label == "tianji" else self.title(label).removeprefix("TianJi, ")
+
+    @property
+    def strict(self) -> str:
+        """The strict system. Throughput is shown over its."""
+        return strict_system(self.description)
+
+    @property
+    def relaxed(self) -> str:
+        """The relaxed system, which is the default where `strict` is not."""
+        return "tianji-relaxed" if self.strict == "tianji" else "tianji"
 
     def gain(self, label: str) -> Row | None:
         """Throughput over the strict system's."""
-        return self.row(label, "throughput_ratio", baseline=REFERENCE)
+        return self.row(label, "throughput_ratio", baseline=self.strict)
 
     @property
     def below(self) -> list[str]:

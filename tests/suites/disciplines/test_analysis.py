@@ -9,10 +9,12 @@ import pytest
 
 from reports.__main__ import main as report
 from suites.__main__ import main as bench
+from suites.components.unequal import Clockwork
 from suites.disciplines import analysis
-from suites.disciplines.analysis import Times, admitted_round_s, bound_per_s, expected_max, rate, times
+from suites.disciplines.analysis import Times, admitted_round_s, bound_per_s, expected_max, rate, streamed_round_s, times
 from suites.records import bundle
 from suites.records.events import Counter, FirstStep, Histogram, Process, Progress
+from tianji.config import IMPALAConfig, TrainConfig
 
 pytestmark = pytest.mark.xdist_group("disciplines")
 
@@ -43,6 +45,9 @@ TIMES = Times(fragments_s=(1.0, 3.0), fragment_samples=64.0, fragment_max_s=3.0,
         ({"name": "quota-free"}, 1.5 + 0.5),
         ({"name": "exactly-one-round"}, 3.0),
         ({"name": "admitted-in-order", "eta": 1}, 3.0),
+        # While the slow fragment is made, the fast one's half of the round's work is done.
+        ({"name": "stream"}, 3.0 + 0.25),
+        ({"name": "stream", "ahead": 1}, 3.0),
         ({"name": "admitted", "eta": 4}, 1.5),
         ({"name": "relaxed"}, 1.5),
         ({"name": "free"}, 1.5),
@@ -67,6 +72,25 @@ def test_a_straggler_takes_a_place_in_the_window():
     assert mean(2) == pytest.approx(2, rel=0.05)
     # Alike actors need a window of two rounds, and gain nothing from more.
     assert [admitted_round_s((2.0,) * 4, 2.0, 4, w) for w in (4, 8, 16)] == pytest.approx([4, 2, 2])
+
+
+@pytest.mark.parametrize(
+    ("fragments_s", "round_s"),
+    [((1.0,) * 4, 2.0), ((1.0, 1.25, 1.5, 4.0), 2.0), ((1.0, 1.25, 1.5, 1.75), 4.0), ((1.0, 6.0, 6.25, 6.5), 2.0)],
+)
+def test_a_streamed_round_is_that_of_the_roles_on_a_simulated_clock(fragments_s, round_s):
+    """Alike fragments hide nothing, a slow last one hides all but its own share, and quick ones leave a queue."""
+    config = TrainConfig(
+        env="CartPole-v1", algo="impala", actors=4, envs_per_actor=1, discipline="stream", impala=IMPALAConfig(rollout_steps=8)
+    )
+    clockwork = Clockwork(config, lambda number: itertools.repeat(fragments_s[number]), round_s)
+    clockwork.run(1000.0)
+    assert 1000.0 / clockwork.learner.rounds == pytest.approx(streamed_round_s(fragments_s, round_s), rel=0.01)
+
+
+def test_the_strict_system_is_another_one_where_the_default_is_relaxed():
+    assert analysis.strict_system({"algo": "ppo"}) == "tianji"
+    assert analysis.strict_system({"algo": "impala"}) == "tianji-strict"
 
 
 def test_the_bound_is_unknown_without_whole_fragments_or_a_rule():
