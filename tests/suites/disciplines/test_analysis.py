@@ -14,7 +14,7 @@ from suites.disciplines import analysis
 from suites.disciplines.analysis import Times, admitted_round_s, bound_per_s, expected_max, rate, streamed_round_s, times
 from suites.records import bundle
 from suites.records.events import Counter, FirstStep, Histogram, Process, Progress
-from tianji.config import IMPALAConfig, TrainConfig
+from tianji.config import IMPALAConfig, PPOConfig, TrainConfig
 
 pytestmark = pytest.mark.xdist_group("disciplines")
 
@@ -86,6 +86,25 @@ def test_a_streamed_round_is_that_of_the_roles_on_a_simulated_clock(fragments_s,
     clockwork = Clockwork(config, lambda number: itertools.repeat(fragments_s[number]), round_s)
     clockwork.run(1000.0)
     assert 1000.0 / clockwork.learner.rounds == pytest.approx(streamed_round_s(fragments_s, round_s), rel=0.01)
+
+
+@pytest.mark.parametrize("eta", [1, 2])
+@pytest.mark.parametrize(
+    ("fragments_s", "round_s"), [((0.075,) * 7 + (0.556,), 0.126), (tuple(0.1 + 0.044 * n for n in range(8)), 0.064)]
+)
+@pytest.mark.parametrize("name", ["admitted", "admitted-interruptible"])
+def test_the_roles_use_the_whole_window_of_the_rule(name, fragments_s, round_s, eta):
+    """A slow actor holds no credit that it cannot use yet: that took a place in the window, and cost up to a sixth."""
+    chosen = {"name": name, "eta": eta}
+    config = TrainConfig(
+        env="CartPole-v1", actors=8, envs_per_actor=1, chunk_slots=12, ppo=PPOConfig(rollout_steps=32), discipline=chosen
+    )
+    clockwork = Clockwork(config, lambda number: itertools.repeat(fragments_s[number]), round_s)
+    clockwork.run(10.0)
+    before = clockwork.learner.rounds
+    clockwork.run(100.0)
+    played_s = admitted_round_s(fragments_s, round_s, 8, 8 * (eta + 1), rounds=1000)
+    assert 100.0 / (clockwork.learner.rounds - before) == pytest.approx(played_s, rel=0.01)
 
 
 def test_the_strict_system_is_another_one_where_the_default_is_relaxed():
