@@ -71,7 +71,10 @@ Admitted1 = _under("admitted", eta=1)
 Admitted2 = _under("admitted", eta=2)
 Admitted4 = _under("admitted", eta=4)
 Admitted8 = _under("admitted", eta=8)
+InOrder0 = _under("admitted-in-order", eta=0)
 InOrder1 = _under("admitted-in-order", eta=1)
+InOrder2 = _under("admitted-in-order", eta=2)
+InOrder4 = _under("admitted-in-order", eta=4)
 Interruptible1 = _under("admitted-interruptible", eta=1)
 
 
