@@ -69,8 +69,13 @@ def of_staleness(bundles: Sequence[Bundle]) -> Summary:
 
 
 def of_disciplines(bundles: Sequence[Bundle]) -> Summary:
-    """Throughput under each discipline, its bound by round times, and lag and age."""
-    return Summary(disciplines.summarise(bundles), {"disciplines": staleness.distributions(list(bundles))})
+    """Throughput under each discipline, its bound by round times, and lag and age; returns where snapshots were played."""
+    runs = [_understood(b) for b in disciplines.judged(bundles)]
+    series = {
+        "disciplines": staleness.distributions(list(bundles)),
+        "disciplines-crossings": convergence.crossing_points(runs),
+    }
+    return Summary(disciplines.summarise(bundles) + disciplines.learnt(runs), series)
 
 
 def of_price(bundles: Sequence[Bundle]) -> Summary:

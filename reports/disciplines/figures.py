@@ -67,7 +67,9 @@ def _point(view: Ruled, label: str) -> Mark | None:
 
 
 def _kind(view: Ruled, label: str) -> str:
-    return {view.strict: "strict", view.relaxed: "relaxed"}.get(label, label)
+    return {"tianji-strict": "strict", "tianji-relaxed": "relaxed"}.get(
+        label, view.discipline(label) if label == "tianji" else label
+    )
 
 
 def _draw(axis: Axes, mark: Mark, kind: str) -> None:

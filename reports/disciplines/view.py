@@ -15,7 +15,7 @@ class Ruled(View):
 
     suite = "disciplines"
     prefix = "disciplines-"
-    parts = ("throughput", "waiting")
+    parts = ("throughput", "returns", "waiting")
     order = (
         "tianji-strict",
         "tianji",
@@ -37,13 +37,13 @@ class Ruled(View):
 
     def discipline(self, label: str) -> str:
         """What a system is called among others that differ in nothing else."""
-        if label == self.strict:
+        if label in ("tianji-strict", "tianji") and label == self.strict:
             return "strict"
         return "relaxed" if label == "tianji" else self.title(label).removeprefix("TianJi, ")
 
     @property
     def strict(self) -> str:
-        """The strict system. Throughput is shown over its."""
+        """The system that waits for everybody: strict, or with a replay the reactor. Throughput is shown over its."""
         return strict_system(self.description)
 
     @property
@@ -54,6 +54,19 @@ class Ruled(View):
     def gain(self, label: str) -> Row | None:
         """Throughput over the strict system's."""
         return self.row(label, "throughput_ratio", baseline=self.strict)
+
+    @property
+    def judged(self) -> list[str]:
+        """Systems whose snapshots were played."""
+        return [label for label in self.shown if self.row(label, "steps_to_threshold", threshold_kind="evaluated")]
+
+    def steps(self, label: str, kind: str) -> Row | None:
+        """Steps to a return over the strict system's, within blocks."""
+        return (
+            None
+            if label == self.strict
+            else self.row(self.strict, "steps_to_threshold_ratio", threshold_kind=kind, baseline=label)
+        )
 
     @property
     def below(self) -> list[str]:

@@ -24,15 +24,16 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 
+from suites.convergence import analysis as convergence
 from suites.records.bundle import Bundle
-from suites.records.events import Counter, FirstStep, Histogram, Process, Progress
+from suites.records.events import Counter, Evaluation, FirstStep, Histogram, Process, Progress
 from suites.staleness import analysis as staleness
 from suites.statistics import summary
 from suites.statistics.intervals import bootstrap_iqm, paired_ratio
@@ -47,8 +48,8 @@ row = partial(summary.row, "disciplines")
 
 
 def strict_system(workload: Mapping[str, Any]) -> str:
-    """The system that is strict on this workload. Ratios of throughput are to it."""
-    return "tianji" if workload["algo"] == "ppo" else "tianji-strict"
+    """The system that waits for everybody on this workload: strict, or with a replay the reactor. Ratios are to it."""
+    return {"ppo": "tianji", "dqn": "tianji-reactor"}.get(workload["algo"], "tianji-strict")
 
 
 @dataclass(frozen=True)
@@ -114,7 +115,10 @@ def times(b: Bundle) -> Times | None:
     # The account of an actor that was killed is missing, and means over the others would be of another crew.
     if not rounds or not consumed or len(seconds) != system["actors"] * system["groups"]:
         return None
-    samples = workload["environments"] * workload[workload["algo"]]["rollout_steps"] / len(seconds)
+    steps = workload[workload["algo"]].get("rollout_steps")
+    if steps is None:
+        return None  # With a replay, rounds are not made of fragments.
+    samples = workload["environments"] * steps / len(seconds)
     return Times(
         fragments_s=tuple(samples * one for one in seconds),
         fragment_samples=samples,
@@ -263,6 +267,20 @@ QUANTITIES: dict[str, tuple[str, Callable[[Bundle], float | None]]] = {
 def _mean_of(b: Bundle, name: str) -> float | None:
     counts = staleness.histogram(b, name)
     return _mean(counts) if counts else None
+
+
+def judged(bundles: Iterable[Bundle]) -> list[Bundle]:
+    """Those whose snapshots were played."""
+    return [b for b in bundles if any(isinstance(event, Evaluation) for event in b.events)]
+
+
+def learnt(runs: Sequence[convergence.Run]) -> list[Row]:
+    """Rows of runs whose snapshots were played: steps, seconds and core-seconds to both returns, and ratios to strict."""
+    if not runs:
+        return []
+    strict, labels = strict_system(runs[0].bundle.manifest.configuration["workload"]), {run.label for run in runs}
+    rows = convergence.summarise(list(runs), [(strict, label) for label in sorted(labels - {strict})])
+    return [one | {"suite": "disciplines"} for one in rows if one["metric"] not in QUANTITIES]
 
 
 def summarise(bundles: Sequence[Bundle]) -> list[Row]:

@@ -30,14 +30,19 @@ WORKLOADS = ("cartpole-ppo-equal", "cartpole-ppo-unequal", "cartpole-ppo-straggl
 """Simulators and learners that wait, so that waiting rules decide and not the machine."""
 
 
+LEARNING = ("cartpole-ppo-tail", "acrobot-ppo-tail", "cartpole-dqn-tail")
+"""Slow simulators with a tail, on the way to a return."""
+
+
 class Profile(convergence.Profile, frozen=True, kw_only=True):
     """Extent of a run of the suite."""
 
     workloads: tuple[str, ...] = WORKLOADS
     systems: tuple[str, ...] = SYSTEMS
     twice: str = "tianji"
-    seconds: float
-    """Length of a run. Throughput is read from its steady part; nobody waits for a return."""
+    seconds: float | None
+    """Length of a run. Throughput is read from its steady part; nobody waits for a return. None: runs have their workload's
+    budgets, and their snapshots are played."""
 
 
 PROFILES = {
@@ -45,5 +50,6 @@ PROFILES = {
         workloads=WORKLOADS[2:3], systems=("tianji", "tianji-quota-free", "tianji-relaxed"), blocks=1, seconds=6.0
     ),
     "standard": Profile(blocks=5, seconds=12.0),
+    "learning": Profile(workloads=LEARNING, blocks=5, seconds=None),
     "paper": Profile(blocks=10, seconds=30.0),
 }

@@ -10,10 +10,23 @@ import pytest
 from reports.__main__ import main as report
 from suites.__main__ import main as bench
 from suites.components.unequal import Clockwork
-from suites.disciplines import analysis
+from suites.convergence.analysis import understand
+from suites.disciplines import analysis, sweep
 from suites.disciplines.analysis import Times, admitted_round_s, bound_per_s, expected_max, rate, streamed_round_s, times
+from suites.disciplines.run import Disciplines
 from suites.records import bundle
-from suites.records.events import Counter, FirstStep, Histogram, Process, Progress
+from suites.records.events import (
+    Counter,
+    Episode,
+    Evaluation,
+    FirstStep,
+    Histogram,
+    Process,
+    Progress,
+    Snapshot,
+    Usage,
+)
+from suites.session.suite import Request
 from tianji.config import IMPALAConfig, PPOConfig, TrainConfig
 
 pytestmark = pytest.mark.xdist_group("disciplines")
@@ -110,6 +123,40 @@ def test_the_roles_use_the_whole_window_of_the_rule(name, fragments_s, round_s, 
 def test_the_strict_system_is_another_one_where_the_default_is_relaxed():
     assert analysis.strict_system({"algo": "ppo"}) == "tianji"
     assert analysis.strict_system({"algo": "impala"}) == "tianji-strict"
+    assert analysis.strict_system({"algo": "dqn"}) == "tianji-reactor"
+
+
+def test_runs_whose_snapshots_were_played_have_steps_seconds_and_core_seconds(tmp_path):
+    """Relaxed takes a fifth more steps in half of the time, and twice the cores."""
+    for seed in range(5):
+        for system, steps, seconds, cores in (("tianji", 40, 10, 1.0), ("tianji-relaxed", 48, 5, 2.0)):
+            events = [FirstStep(0), Episode(1, 9.0, 9, 9), Snapshot(2, 0, 0, "f"), Evaluation(3, 0, 0, "curve", [0.0])]
+            events += [Usage(0, 0.0, 10), Usage(20 * S, 20 * cores, 10), Snapshot(seconds * S, steps, 1, "g")]
+            events += [Evaluation(21 * S, steps, 1, purpose, [30.0]) for purpose in ("curve", "confirm")]
+            bundles.make(
+                tmp_path, name=f"{system}-{seed}", events=events, suite="disciplines", system=system, block=seed, seed=seed
+            )
+    read = list(map(bundle.read, bundle.find([tmp_path])))
+    assert analysis.judged(read) == read
+    rows = [row for row in analysis.learnt(list(map(understand, read))) if row["threshold_kind"] == "evaluated"]
+    value = {(row["system"], row["metric"]): row["value"] for row in rows if row["baseline"] is None}
+    assert value["tianji-relaxed", "steps_to_threshold"] == 48
+    assert value["tianji-relaxed", "time_to_threshold_s"] == pytest.approx(5)
+    assert value["tianji-relaxed", "core_seconds_to_threshold_s"] == pytest.approx(10)
+    (ratio,) = [row for row in rows if row["metric"] == "steps_to_threshold_ratio"]
+    assert (ratio["system"], ratio["baseline"], ratio["value"]) == ("tianji", "tianji-relaxed", pytest.approx(1.2))
+    assert analysis.judged([bundle.read(run_of_two_actors(tmp_path / "short"))]) == []
+
+
+def test_learning_workloads_keep_their_budgets_and_are_judged():
+    suite = Disciplines()
+    given = {"systems": None, "workloads": None, "blocks": 1, "first_seed": 0, "once": True, "testbed": None, "cores": (0, 1)}
+    for profile, judged in (("learning", True), ("standard", False)):
+        plan, _ = suite.plan(Request(profile=profile, **given))
+        work = suite.work(plan, plan.cells[0])
+        assert (work.judged is not None) == judged
+        assert (plan.workloads[plan.cells[0].workload]["budget_seconds"] > 60) == judged
+    assert {cell.workload for cell in suite.plan(Request(profile="learning", **given))[0].cells} == set(sweep.LEARNING)
 
 
 def test_the_bound_is_unknown_without_whole_fragments_or_a_rule():
