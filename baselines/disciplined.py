@@ -63,11 +63,27 @@ def _under(discipline: str, **options: Any) -> type[Disciplined]:
 ExactlyOneRound = _under("exactly-one-round")
 QuotaFree = _under("quota-free")
 Reactor = _under("reactor")
+Periodic = _under("periodic")
+Stream = _under("stream")
 Free = _under("free")
 Admitted0 = _under("admitted", eta=0)
 Admitted1 = _under("admitted", eta=1)
 Admitted2 = _under("admitted", eta=2)
 Admitted4 = _under("admitted", eta=4)
 Admitted8 = _under("admitted", eta=8)
+InOrder0 = _under("admitted-in-order", eta=0)
 InOrder1 = _under("admitted-in-order", eta=1)
+InOrder2 = _under("admitted-in-order", eta=2)
+InOrder4 = _under("admitted-in-order", eta=4)
 Interruptible1 = _under("admitted-interruptible", eta=1)
+
+
+class Strict(Disciplined):
+    """TianJi under `strict`, for algorithms whose default is another discipline."""
+
+    name = "tianji-strict"
+    title = "TianJi, strict"
+    discipline: ClassVar = {"name": "strict"}
+
+    def unable(self, workload: Workload) -> str | None:
+        return "it is strict as it is; ask for tianji" if workload.algo == "ppo" else super().unable(workload)

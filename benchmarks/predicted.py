@@ -105,6 +105,8 @@ def table(workload: str, systems: Sequence[str]) -> str:
         system = SYSTEMS.get(name)()
         if not isinstance(system, SameCode):
             raise ConfigError(f"{name} does not run TianJi's roles")
+        if system.unable(loaded) is not None:
+            continue
         found = predicted(system.config(Task(name, loaded, 0, (0,))))
         first = first or found.steps_per_s
         lines.append(f"| {name} | {found.steps_per_s / first:.2f} | {found.steps_per_s:.0f} | {found.age_rounds:.2f} |")

@@ -20,6 +20,7 @@ from reports.convergence import figures as convergence
 from reports.dataset import Dataset
 from reports.disciplines import figures as disciplines
 from reports.looks import INK
+from reports.price import figures as price
 from reports.scaling import figures as scaling
 from reports.staleness import figures as staleness
 from reports.styles import Drawing, Plot, Style
@@ -28,7 +29,14 @@ from reports.view import View
 from reports.words import Words
 from suites.session import forks
 
-REGISTRY: tuple[Plot, ...] = (*convergence.PLOTS, *staleness.PLOTS, *disciplines.PLOTS, *transmission.PLOTS, *scaling.PLOTS)
+REGISTRY: tuple[Plot, ...] = (
+    *convergence.PLOTS,
+    *staleness.PLOTS,
+    *disciplines.PLOTS,
+    *price.PLOTS,
+    *transmission.PLOTS,
+    *scaling.PLOTS,
+)
 KINDS = ("svg", "pdf", "png")
 INDEX = "figures.json"
 METADATA = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}

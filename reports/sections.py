@@ -11,6 +11,7 @@ from reports import escaping, words
 from reports.convergence.view import Trained
 from reports.dataset import Dataset
 from reports.disciplines.view import Ruled
+from reports.price.view import Priced
 from reports.scaling.view import Scaled
 from reports.staleness.view import Balanced
 from reports.tables import markdown
@@ -18,7 +19,7 @@ from reports.transmission.view import Traffic
 from reports.view import View
 from suites.records.limits import BundleError
 
-SUITES: tuple[type[View], ...] = (Trained, Balanced, Ruled, Traffic, Scaled)
+SUITES: tuple[type[View], ...] = (Trained, Balanced, Ruled, Priced, Traffic, Scaled)
 
 
 def views(data: Dataset) -> Iterator[View]:

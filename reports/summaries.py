@@ -17,6 +17,7 @@ from reports import pairs
 from reports.table import Row
 from suites.convergence import analysis as convergence
 from suites.disciplines import analysis as disciplines
+from suites.price import analysis as price
 from suites.records.bundle import Bundle, Certificate
 from suites.records.limits import blamed
 from suites.scaling import analysis as scaling
@@ -68,8 +69,19 @@ def of_staleness(bundles: Sequence[Bundle]) -> Summary:
 
 
 def of_disciplines(bundles: Sequence[Bundle]) -> Summary:
-    """Throughput under each discipline, its bound by round times, and lag and age."""
-    return Summary(disciplines.summarise(bundles), {"disciplines": staleness.distributions(list(bundles))})
+    """Throughput under each discipline, its bound by round times, and lag and age; returns where snapshots were played."""
+    runs = [_understood(b) for b in disciplines.judged(bundles)]
+    series = {
+        "disciplines": staleness.distributions(list(bundles)),
+        "disciplines-crossings": convergence.crossing_points(runs),
+    }
+    return Summary(disciplines.summarise(bundles) + disciplines.learnt(runs), series)
+
+
+def of_price(bundles: Sequence[Bundle]) -> Summary:
+    """Steps to a return over those without lag, at one learning rate."""
+    runs = [_understood(b) for b in bundles]
+    return Summary(price.summarise(runs, bundles), {"price-crossings": convergence.crossing_points(runs)})
 
 
 def of_transmission(bundles: Sequence[Bundle]) -> Summary:
@@ -111,6 +123,7 @@ SUMMARIES: dict[str, Callable[[Sequence[Bundle]], Summary]] = {
     "convergence": of_convergence,
     "staleness": of_staleness,
     "disciplines": of_disciplines,
+    "price": of_price,
     "transmission": of_transmission,
     scaling.SUITE: of_scaling,
 }

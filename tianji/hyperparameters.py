@@ -128,7 +128,7 @@ class PPOConfig(PolicyGradientConfig):
     correction: Literal["behaviour", "decoupled"] = "behaviour"
     """Policy around which the loss clips if samples are of an older policy. `behaviour` (default): the one that made them.
     `decoupled`: the newest one before the round, with its probability over the behaviour policy's as a weight of the surrogate
-    (Hilton et al., 2022, arXiv 2110.00641; Fu et al., 2025, arXiv 2505.24298, equation 5)."""
+    (Hilton et al., 2022, arXiv 2110.00641; Fu et al., 2025, arXiv 2505.24298)."""
 
     def round_updates(self, round_steps: int) -> int:
         return self.epochs * -(-round_steps // self.minibatch_size)

@@ -7,23 +7,26 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from reports.disciplines.view import FAMILY, REFERENCE, Ruled
+from reports.disciplines.view import FAMILY, Ruled
 from reports.looks import BLUE, DASHED, GREEN, GREY, INK, ORANGE, PURPLE, SKY, VERMILION
 from reports.marks import Mark
 from reports.styles import Drawing, Plot, Style, drawing
 
 POINTS = {
-    REFERENCE: ("o", VERMILION),
+    "strict": ("o", VERMILION),
+    "tianji-reactor": ("H", SKY),
+    "tianji-stream": ("<", BLUE),
     "tianji-quota-free": ("^", GREEN),
     "tianji-exactly-one-round": ("s", BLUE),
     "tianji-admitted-in-order-1": ("v", SKY),
     "tianji-admitted-interruptible-1": ("P", PURPLE),
-    "tianji-relaxed": ("D", ORANGE),
+    "relaxed": ("D", ORANGE),
     "tianji-one-sided": ("d", GREY),
     "tianji-free": ("X", INK),
     "tianji-unbalanced": ("*", PURPLE),
+    "tianji-periodic": (">", GREEN),
 }
-"""Marker and colour of each discipline."""
+"""Marker and colour of each discipline. `strict` and `relaxed` are not the same systems on every workload."""
 
 
 def frontier(views: Sequence[Ruled], style: Style) -> Drawing | None:
@@ -40,9 +43,9 @@ def frontier(views: Sequence[Ruled], style: Style) -> Drawing | None:
         for mark in family:
             eta = mark["system"].removeprefix(FAMILY)
             axis.annotate(eta, (mark["age"], mark["value"]), textcoords="offset points", xytext=(4, -9), fontsize="small")
-        alone = [found for label in view.shown if label in POINTS and (found := _point(view, label))]
+        alone = [found for label in view.shown if _kind(view, label) in POINTS and (found := _point(view, label))]
         for mark in alone:
-            _draw(axis, mark)
+            _draw(axis, mark, _kind(view, mark["system"]))
         marks += [{"workload": view.name, **mark} for mark in (*family, *alone)]
         axis.axhline(1, color=INK, linewidth=0.8, linestyle=DASHED)
         axis.set_title(view.name, loc="left")
@@ -56,26 +59,32 @@ def frontier(views: Sequence[Ruled], style: Style) -> Drawing | None:
 
 def _point(view: Ruled, label: str) -> Mark | None:
     age = view.find(label, "age_mean_rounds")
-    gain = {"value": 1.0, "ci_low": None, "ci_high": None, "n": None} if label == REFERENCE else view.gain(label)
+    gain = {"value": 1.0, "ci_low": None, "ci_high": None, "n": None} if label == view.strict else view.gain(label)
     if age is None or gain is None or gain["value"] is None:
         return None
     told = {key: gain[key] for key in ("value", "ci_low", "ci_high")}
     return {"system": label, "age": age["value"], "n": age["n"], **told}
 
 
-def _draw(axis: Axes, mark: Mark) -> None:
-    marker, colour = POINTS[mark["system"]]
+def _kind(view: Ruled, label: str) -> str:
+    return {"tianji-strict": "strict", "tianji-relaxed": "relaxed"}.get(
+        label, view.discipline(label) if label == "tianji" else label
+    )
+
+
+def _draw(axis: Axes, mark: Mark, kind: str) -> None:
+    marker, colour = POINTS[kind]
     if mark["ci_low"] is not None:
         axis.vlines(mark["age"], mark["ci_low"], mark["ci_high"], color=colour, linewidth=4, alpha=0.35)
     axis.plot(mark["age"], mark["value"], marker=marker, color=colour, markersize=6, linestyle="")
 
 
 def _handles(views: Sequence[Ruled]) -> list[Line2D]:
-    shown = {label: view.discipline(label) for view in views for label in view.shown}
+    shown = {_kind(view, label): view.discipline(label) for view in views for label in view.shown}
     handles = [
-        Line2D([], [], linestyle="", marker=marker, color=colour, label=shown[label])
-        for label, (marker, colour) in POINTS.items()
-        if label in shown
+        Line2D([], [], linestyle="", marker=marker, color=colour, label=shown[kind])
+        for kind, (marker, colour) in POINTS.items()
+        if kind in shown
     ]
     return [*handles, Line2D([], [], color=INK, linewidth=1, marker="o", markersize=3, label="admitted, by eta")]
 

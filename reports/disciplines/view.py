@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from reports.table import Row
 from reports.view import View
+from suites.disciplines.analysis import strict_system
 
-REFERENCE = "tianji"
-"""Strict on policy: throughput is shown over its."""
 FAMILY = "tianji-admitted-"
 """The systems that differ in one number, eta, by the beginning of their ids."""
 
@@ -16,9 +15,12 @@ class Ruled(View):
 
     suite = "disciplines"
     prefix = "disciplines-"
-    parts = ("throughput", "waiting")
+    parts = ("throughput", "returns", "waiting")
     order = (
+        "tianji-strict",
         "tianji",
+        "tianji-reactor",
+        "tianji-stream",
         "tianji-quota-free",
         "tianji-exactly-one-round",
         "tianji-admitted-in-order-1",
@@ -28,17 +30,43 @@ class Ruled(View):
         "tianji-one-sided",
         "tianji-free",
         "tianji-unbalanced",
+        "tianji-periodic",
     )
     enough = 0.9
     """Share of its bound that every discipline should reach."""
 
     def discipline(self, label: str) -> str:
         """What a system is called among others that differ in nothing else."""
-        return self.title(label).removeprefix("TianJi, ") if label != REFERENCE else "strict"
+        if label in ("tianji-strict", "tianji") and label == self.strict:
+            return "strict"
+        return "relaxed" if label == "tianji" else self.title(label).removeprefix("TianJi, ")
+
+    @property
+    def strict(self) -> str:
+        """The system that waits for everybody: strict, or with a replay the reactor. Throughput is shown over its."""
+        return strict_system(self.description)
+
+    @property
+    def relaxed(self) -> str:
+        """The relaxed system, which is the default where `strict` is not."""
+        return "tianji-relaxed" if self.strict == "tianji" else "tianji"
 
     def gain(self, label: str) -> Row | None:
         """Throughput over the strict system's."""
-        return self.row(label, "throughput_ratio", baseline=REFERENCE)
+        return self.row(label, "throughput_ratio", baseline=self.strict)
+
+    @property
+    def judged(self) -> list[str]:
+        """Systems whose snapshots were played."""
+        return [label for label in self.shown if self.row(label, "steps_to_threshold", threshold_kind="evaluated")]
+
+    def steps(self, label: str, kind: str) -> Row | None:
+        """Steps to a return over the strict system's, within blocks."""
+        return (
+            None
+            if label == self.strict
+            else self.row(self.strict, "steps_to_threshold_ratio", threshold_kind=kind, baseline=label)
+        )
 
     @property
     def below(self) -> list[str]:

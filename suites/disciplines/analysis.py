@@ -10,7 +10,9 @@ round               time                    disciplines
 barrier             E[max t_i] + L          strict, reactor, and admitted with eta = 0
 any samples         B / sum r_i + L         quota-free: r_i samples a second of actor i
 exactly one round   max(E[max t_i], L)      exactly one round (HTS-RL)
-in order            max(max E[t_i], L)      admitted in order with eta >= 1: the slowest actor sets the pace
+in order            max(max E[t_i], L)      admitted in order with eta >= 1, and stream with ahead >= 1: the slowest
+                                            actor sets the pace
+stream              `streamed_round_s`      stream with ahead = 0: work on a chunk overlaps with waiting for others
 free                max(B / sum r_i, L)     relaxed, one-sided, free, periodic, off
 window              `admitted_round_s`      admitted in any order with eta >= 1
 ==================  ======================  =====================================================
@@ -22,28 +24,32 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 
+from suites.convergence import analysis as convergence
 from suites.records.bundle import Bundle
-from suites.records.events import Counter, FirstStep, Histogram, Process, Progress
+from suites.records.events import Counter, Evaluation, FirstStep, Histogram, Process, Progress
 from suites.staleness import analysis as staleness
 from suites.statistics import summary
 from suites.statistics.intervals import bootstrap_iqm, paired_ratio
 from suites.statistics.summary import Row, label_of
 
-REFERENCE = "tianji"
-"""Ratios of throughput are to this system, which is strict on policy."""
 WARM_UP_SHARE = 0.25
 """Share of a run that is left out of its throughput: start-up rounds are fresher, or slower."""
 WORKS = ("env", "infer")
 """Kinds of work of an actor that makes a fragment. Waiting for a simulator counts to it."""
 
 row = partial(summary.row, "disciplines")
+
+
+def strict_system(workload: Mapping[str, Any]) -> str:
+    """The system that waits for everybody on this workload: strict, or with a replay the reactor. Ratios are to it."""
+    return {"ppo": "tianji", "dqn": "tianji-reactor"}.get(workload["algo"], "tianji-strict")
 
 
 @dataclass(frozen=True)
@@ -109,7 +115,10 @@ def times(b: Bundle) -> Times | None:
     # The account of an actor that was killed is missing, and means over the others would be of another crew.
     if not rounds or not consumed or len(seconds) != system["actors"] * system["groups"]:
         return None
-    samples = workload["environments"] * workload["ppo"]["rollout_steps"] / len(seconds)
+    steps = workload[workload["algo"]].get("rollout_steps")
+    if steps is None:
+        return None  # With a replay, rounds are not made of fragments.
+    samples = workload["environments"] * steps / len(seconds)
     return Times(
         fragments_s=tuple(samples * one for one in seconds),
         fragment_samples=samples,
@@ -142,7 +151,12 @@ def bound_per_s(discipline: dict[str, Any], t: Times) -> float | None:
         if t.fragment_max_s is None:
             return None
         return samples / (max(t.fragment_max_s, t.round_s) if name == "exactly-one-round" else t.fragment_max_s + t.round_s)
-    if name == "admitted-in-order":
+    if name == "stream":
+        # The learner counts a round's samples as they come, so its total has a part of a last one that did not end.
+        samples = t.fragment_samples * len(t.fragments_s)
+        if not discipline.get("ahead", 0):
+            return samples / streamed_round_s(t.fragments_s, t.round_s)
+    if name in ("admitted-in-order", "stream"):
         return samples / max(*t.fragments_s, t.round_s)
     if name in ("admitted", "admitted-interruptible"):
         chunks = round(samples / t.fragment_samples)
@@ -150,6 +164,16 @@ def bound_per_s(discipline: dict[str, Any], t: Times) -> float | None:
     if name in ("relaxed", "one-sided", "free", "off", "periodic"):
         return samples / max(anybody, t.round_s)
     return None
+
+
+def streamed_round_s(fragments_s: Sequence[float], round_s: float) -> float:
+    """Time of a round whose chunks are trained on one by one as they come, an equal share of `round_s` each.
+
+    All fragments begin together. After the last pause of the learner comes the work on all chunks that are left. So the round
+    is as long as the greatest sum of a fragment and the work on it and on all longer ones.
+    """
+    shares = round_s / len(fragments_s)
+    return max(one + shares * (len(fragments_s) - shorter) for shorter, one in enumerate(sorted(fragments_s)))
 
 
 def admitted_round_s(fragments_s: Sequence[float], round_s: float, chunks: int, window: int, rounds: int = 200) -> float:
@@ -245,6 +269,20 @@ def _mean_of(b: Bundle, name: str) -> float | None:
     return _mean(counts) if counts else None
 
 
+def judged(bundles: Iterable[Bundle]) -> list[Bundle]:
+    """Those whose snapshots were played."""
+    return [b for b in bundles if any(isinstance(event, Evaluation) for event in b.events)]
+
+
+def learnt(runs: Sequence[convergence.Run]) -> list[Row]:
+    """Rows of runs whose snapshots were played: steps, seconds and core-seconds to both returns, and ratios to strict."""
+    if not runs:
+        return []
+    strict, labels = strict_system(runs[0].bundle.manifest.configuration["workload"]), {run.label for run in runs}
+    rows = convergence.summarise(list(runs), [(strict, label) for label in sorted(labels - {strict})])
+    return [one | {"suite": "disciplines"} for one in rows if one["metric"] not in QUANTITIES]
+
+
 def summarise(bundles: Sequence[Bundle]) -> list[Row]:
     """Rows of `summary.json`: what each system did, and its throughput over the strict one's, within blocks."""
     rows: list[Row] = [one | {"suite": "disciplines"} for one in staleness.summarise(list(bundles))]
@@ -261,9 +299,10 @@ def summarise(bundles: Sequence[Bundle]) -> list[Row]:
         found = {(b.manifest.session, b.manifest.block): _consumed(b) for b in own}
         rates[label] = {block: value for block, value in found.items() if value}
     for label, own_rates in rates.items():
-        common = sorted(own_rates.keys() & rates.get(REFERENCE, {}).keys())
-        if label != REFERENCE and common:
-            pair = [own_rates[block] for block in common], [rates[REFERENCE][block] for block in common]
-            workload = by_label[label][0].manifest.workload
-            rows.append(row(workload, label, "throughput_ratio", "ratio", paired_ratio(*pair), baseline=REFERENCE))
+        m = by_label[label][0].manifest
+        strict = strict_system(m.configuration["workload"])
+        common = sorted(own_rates.keys() & rates.get(strict, {}).keys())
+        if label != strict and common:
+            pair = [own_rates[block] for block in common], [rates[strict][block] for block in common]
+            rows.append(row(m.workload, label, "throughput_ratio", "ratio", paired_ratio(*pair), baseline=strict))
     return rows

@@ -24,6 +24,8 @@ class Disciplines(Convergence):
     def plan(self, request: Request) -> tuple[Plan, list[str]]:
         plan, skipped = super().plan(request)
         seconds = self.profiles[request.profile].seconds
+        if seconds is None:
+            return plan, skipped
         # The plan has the workloads as they are run.
         workloads = {name: workload | {"budget_seconds": seconds} for name, workload in plan.workloads.items()}
         return msgspec.structs.replace(plan, workloads=workloads), skipped
@@ -32,10 +34,16 @@ class Disciplines(Convergence):
         """Do nothing, because its systems share their code and need no certificate."""
 
     def work(self, plan: Plan, cell: Cell) -> Work:
+        work = super().work(plan, cell)
+        if self.profiles[plan.profile].seconds is None:
+            # Every run goes on to its budget, but nothing is asked of snapshots after the crossing.
+            return msgspec.structs.replace(work, stop_at_goal=True)
         # Snapshots are not played, because no policy learns much in a few seconds.
-        return msgspec.structs.replace(super().work(plan, cell), judged=None)
+        return msgspec.structs.replace(work, judged=None)
 
     def progress(self, work: Work, folder: Path) -> tuple[float, str]:
+        if work.judged is not None:
+            return super().progress(work, folder)
         began = folder / "events.jsonl"
         passed = max(0.0, time.time() - began.stat().st_ctime) if began.exists() else 0.0
         return min(1.0, passed / work.limit_s), f"about {passed:.0f} of {work.limit_s:g} s"

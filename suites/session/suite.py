@@ -142,6 +142,7 @@ SUITES: Registry[type[Suite]] = Registry(
     {
         "convergence": "suites.convergence.run:Convergence",
         "disciplines": "suites.disciplines.run:Disciplines",
+        "price": "suites.price.run:Price",
         "scaling": "suites.scaling.run:Scaling",
         "staleness": "suites.staleness.run:Staleness",
         "transmission": "suites.transmission.run:Transmission",

@@ -21,7 +21,7 @@ PUBLISHED = {
     "xingtian-transmission": 2.0,
     "xingtian-throughput": 1.7071,
     "xingtian-4node-throughput": 1.9112,
-    "htsrl": None,
+    "htsrl": 2.0,
     "spreeze": None,
 }
 

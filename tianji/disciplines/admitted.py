@@ -29,6 +29,9 @@ from tianji.settings import Count, Settings
 class Window(Balance):
     """Credit as long as a fixed number of chunks is not in flight.
 
+    An actor gets credit for one fragment at a time. Credit that it cannot use yet would take a place in the window: a slow
+    actor would hold it for many rounds, while fast ones wait.
+
     Parameters
     ----------
     most
@@ -37,7 +40,13 @@ class Window(Balance):
 
     def __init__(self, most: int, **facts: Any) -> None:
         self._fixed, self._trains = most, 0
+        # A buffer waits for a whole batch, so all actors together need credit for one.
+        self.most_each = -(-facts["batch_chunks"] // facts["producers"])
         super().__init__("two-sided", **facts)
+
+    @property
+    def first_credit(self) -> int:
+        return min(self.slots // self.producers, self.most_each or 1)
 
     @property
     def window(self) -> int:

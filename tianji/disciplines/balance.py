@@ -69,6 +69,9 @@ class Balance:
         samples that fill a replay before training begins, and that are not paid for.
     """
 
+    most_each: int | None = None
+    """Most credit that one actor is given, in chunks; None: any."""
+
     def __init__(
         self,
         mode: Mode,

@@ -67,11 +67,11 @@ class Credits:
         self._enter(arena)
         return slot
 
-    def someone_waits(self) -> bool:
-        """Whether some actor has no credit while one of its slots waits here."""
+    def someone_waits(self, wanted: int = 1) -> bool:
+        """Whether some actor has less credit than `wanted` while one of its slots waits here."""
         while self._queue and self._queue[0] != self._entry(self._queue[0][2]):
             heapq.heappop(self._queue)
-        return bool(self._queue) and self._queue[0][0] <= 0
+        return bool(self._queue) and self._queue[0][0] < wanted
 
     def recount(self, arena: int, read: int) -> int:
         """Count again after an actor's process died. Its successor gets all slots but those here and the `read` being read.

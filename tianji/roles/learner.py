@@ -194,7 +194,9 @@ class Learner(Role):
         return self.discipline.may_publish(self.pending, self._since)
 
     def _may_credit(self) -> bool:
-        return self.credits.idle > 0 and not self._stopped() and self.balance.may_grant()
+        if not self.credits.idle or self._stopped() or not self.balance.may_grant():
+            return False
+        return self.balance.most_each is None or self.credits.someone_waits(self.balance.most_each)
 
     def _may_widen(self) -> bool:
         """Whether credit is withheld although this learner lacks samples."""
@@ -265,7 +267,7 @@ class Learner(Role):
     def _credit(self) -> list[Effect]:
         """Return as many slots as allowed, first to the actors that have the least credit."""
         granted = []
-        while self.credits.idle and self.balance.may_grant():
+        while self._may_credit():
             self.balance.grant()
             granted.append(self.credits.grant())
         return [Release(self.port, granted)]

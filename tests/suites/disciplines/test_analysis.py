@@ -9,10 +9,25 @@ import pytest
 
 from reports.__main__ import main as report
 from suites.__main__ import main as bench
-from suites.disciplines import analysis
-from suites.disciplines.analysis import Times, admitted_round_s, bound_per_s, expected_max, rate, times
+from suites.components.unequal import Clockwork
+from suites.convergence.analysis import understand
+from suites.disciplines import analysis, sweep
+from suites.disciplines.analysis import Times, admitted_round_s, bound_per_s, expected_max, rate, streamed_round_s, times
+from suites.disciplines.run import Disciplines
 from suites.records import bundle
-from suites.records.events import Counter, FirstStep, Histogram, Process, Progress
+from suites.records.events import (
+    Counter,
+    Episode,
+    Evaluation,
+    FirstStep,
+    Histogram,
+    Process,
+    Progress,
+    Snapshot,
+    Usage,
+)
+from suites.session.suite import Request
+from tianji.config import IMPALAConfig, PPOConfig, TrainConfig
 
 pytestmark = pytest.mark.xdist_group("disciplines")
 
@@ -43,6 +58,9 @@ TIMES = Times(fragments_s=(1.0, 3.0), fragment_samples=64.0, fragment_max_s=3.0,
         ({"name": "quota-free"}, 1.5 + 0.5),
         ({"name": "exactly-one-round"}, 3.0),
         ({"name": "admitted-in-order", "eta": 1}, 3.0),
+        # While the slow fragment is made, the fast one's half of the round's work is done.
+        ({"name": "stream"}, 3.0 + 0.25),
+        ({"name": "stream", "ahead": 1}, 3.0),
         ({"name": "admitted", "eta": 4}, 1.5),
         ({"name": "relaxed"}, 1.5),
         ({"name": "free"}, 1.5),
@@ -67,6 +85,78 @@ def test_a_straggler_takes_a_place_in_the_window():
     assert mean(2) == pytest.approx(2, rel=0.05)
     # Alike actors need a window of two rounds, and gain nothing from more.
     assert [admitted_round_s((2.0,) * 4, 2.0, 4, w) for w in (4, 8, 16)] == pytest.approx([4, 2, 2])
+
+
+@pytest.mark.parametrize(
+    ("fragments_s", "round_s"),
+    [((1.0,) * 4, 2.0), ((1.0, 1.25, 1.5, 4.0), 2.0), ((1.0, 1.25, 1.5, 1.75), 4.0), ((1.0, 6.0, 6.25, 6.5), 2.0)],
+)
+def test_a_streamed_round_is_that_of_the_roles_on_a_simulated_clock(fragments_s, round_s):
+    """Alike fragments hide nothing, a slow last one hides all but its own share, and quick ones leave a queue."""
+    config = TrainConfig(
+        env="CartPole-v1", algo="impala", actors=4, envs_per_actor=1, discipline="stream", impala=IMPALAConfig(rollout_steps=8)
+    )
+    clockwork = Clockwork(config, lambda number: itertools.repeat(fragments_s[number]), round_s)
+    clockwork.run(1000.0)
+    assert 1000.0 / clockwork.learner.rounds == pytest.approx(streamed_round_s(fragments_s, round_s), rel=0.01)
+
+
+@pytest.mark.parametrize("eta", [1, 2])
+@pytest.mark.parametrize(
+    ("fragments_s", "round_s"), [((0.075,) * 7 + (0.556,), 0.126), (tuple(0.1 + 0.044 * n for n in range(8)), 0.064)]
+)
+@pytest.mark.parametrize("name", ["admitted", "admitted-interruptible"])
+def test_the_roles_use_the_whole_window_of_the_rule(name, fragments_s, round_s, eta):
+    """A slow actor holds no credit that it cannot use yet: that took a place in the window, and cost up to a sixth."""
+    chosen = {"name": name, "eta": eta}
+    config = TrainConfig(
+        env="CartPole-v1", actors=8, envs_per_actor=1, chunk_slots=12, ppo=PPOConfig(rollout_steps=32), discipline=chosen
+    )
+    clockwork = Clockwork(config, lambda number: itertools.repeat(fragments_s[number]), round_s)
+    clockwork.run(10.0)
+    before = clockwork.learner.rounds
+    clockwork.run(100.0)
+    played_s = admitted_round_s(fragments_s, round_s, 8, 8 * (eta + 1), rounds=1000)
+    assert 100.0 / (clockwork.learner.rounds - before) == pytest.approx(played_s, rel=0.01)
+
+
+def test_the_strict_system_is_another_one_where_the_default_is_relaxed():
+    assert analysis.strict_system({"algo": "ppo"}) == "tianji"
+    assert analysis.strict_system({"algo": "impala"}) == "tianji-strict"
+    assert analysis.strict_system({"algo": "dqn"}) == "tianji-reactor"
+
+
+def test_runs_whose_snapshots_were_played_have_steps_seconds_and_core_seconds(tmp_path):
+    """Relaxed takes a fifth more steps in half of the time, and twice the cores."""
+    for seed in range(5):
+        for system, steps, seconds, cores in (("tianji", 40, 10, 1.0), ("tianji-relaxed", 48, 5, 2.0)):
+            events = [FirstStep(0), Episode(1, 9.0, 9, 9), Snapshot(2, 0, 0, "f"), Evaluation(3, 0, 0, "curve", [0.0])]
+            events += [Usage(0, 0.0, 10), Usage(20 * S, 20 * cores, 10), Snapshot(seconds * S, steps, 1, "g")]
+            events += [Evaluation(21 * S, steps, 1, purpose, [30.0]) for purpose in ("curve", "confirm")]
+            bundles.make(
+                tmp_path, name=f"{system}-{seed}", events=events, suite="disciplines", system=system, block=seed, seed=seed
+            )
+    read = list(map(bundle.read, bundle.find([tmp_path])))
+    assert analysis.judged(read) == read
+    rows = [row for row in analysis.learnt(list(map(understand, read))) if row["threshold_kind"] == "evaluated"]
+    value = {(row["system"], row["metric"]): row["value"] for row in rows if row["baseline"] is None}
+    assert value["tianji-relaxed", "steps_to_threshold"] == 48
+    assert value["tianji-relaxed", "time_to_threshold_s"] == pytest.approx(5)
+    assert value["tianji-relaxed", "core_seconds_to_threshold_s"] == pytest.approx(10)
+    (ratio,) = [row for row in rows if row["metric"] == "steps_to_threshold_ratio"]
+    assert (ratio["system"], ratio["baseline"], ratio["value"]) == ("tianji", "tianji-relaxed", pytest.approx(1.2))
+    assert analysis.judged([bundle.read(run_of_two_actors(tmp_path / "short"))]) == []
+
+
+def test_learning_workloads_keep_their_budgets_and_are_judged():
+    suite = Disciplines()
+    given = {"systems": None, "workloads": None, "blocks": 1, "first_seed": 0, "once": True, "testbed": None, "cores": (0, 1)}
+    for profile, judged in (("learning", True), ("standard", False)):
+        plan, _ = suite.plan(Request(profile=profile, **given))
+        work = suite.work(plan, plan.cells[0])
+        assert (work.judged is not None) == judged
+        assert (plan.workloads[plan.cells[0].workload]["budget_seconds"] > 60) == judged
+    assert {cell.workload for cell in suite.plan(Request(profile="learning", **given))[0].cells} == set(sweep.LEARNING)
 
 
 def test_the_bound_is_unknown_without_whole_fragments_or_a_rule():

@@ -17,6 +17,7 @@ def test_a_slot_goes_to_the_actor_that_holds_least_and_of_equals_to_the_one_that
     for slot in (SlotRef(0, 0), SlotRef(2, 1), SlotRef(1, 0), SlotRef(2, 0)):
         credits.reclaim(slot)
     assert credits.someone_waits(), "number 2 has nothing"
+    assert not credits.someone_waits(0)
     assert [credits.grant() for _ in range(4)] == [SlotRef(2, 1), SlotRef(0, 0), SlotRef(1, 0), SlotRef(2, 0)]
     assert credits.idle == 0
     assert not credits.someone_waits()
@@ -59,6 +60,7 @@ def test_against_a_plain_search(producers, slots, spent, data):
             credits.reclaim(slot)
         assert credits.idle == len(idle)
         assert credits.someone_waits() == any(held[slot.arena] == 0 for slot in idle)
+        assert credits.someone_waits(2) == any(held[slot.arena] < 2 for slot in idle)
         while idle and data.draw(st.booleans()):
             wanted = min(idle, key=lambda slot: held[slot.arena])
             assert credits.grant() == wanted

@@ -281,6 +281,14 @@ def test_what_is_admitted_is_used_to_the_full(eta):
     assert max(most) == config.rule.window == (eta + 1) * config.round_chunks
 
 
+def test_an_admitted_actor_is_given_credit_for_a_batch_that_a_buffer_gathers():
+    """Credit for one fragment at a time would never fill it."""
+    config = configured("ppo", "admitted", 5, 3, actors=1, batch_chunks=3, **SMALL)
+    for order in range(5):
+        history, _ = ran(config, order)
+        assert sum(len(took.chunks) for took in history.took) >= 5
+
+
 @pytest.mark.parametrize("algo", ["ppo", "dqn"])
 def test_free_actors_overwrite_what_the_learner_does_not_get_to(algo):
     """The ring is used: in some orders of events the learner is served so seldom that chunks are given up."""

@@ -1,0 +1,99 @@
+"""The price suite: its plan, ages in lockstep, and ratios of steps."""
+
+import collections
+import math
+
+import priced
+import pytest
+
+from programs.cli import ConfigError
+from reports import dataset
+from suites.price import sweep
+from suites.price.run import Price
+from suites.session.suite import Request
+from tianji.config import NetworkConfig, PPOConfig, TrainConfig
+from tianji.environments.vector import describe
+from tianji.messages import Done, Report
+from tianji.worlds import lockstep
+
+
+def request(**more):
+    given = {"profile": "standard", "systems": None, "workloads": None, "blocks": None, "first_seed": 700}
+    return Request(**given | {"once": True, "testbed": None, "cores": (0, 1)} | more)
+
+
+def test_every_lag_and_learning_rate_has_the_same_seeds():
+    suite = Price()
+    plan, skipped = suite.plan(request())
+    assert not skipped
+    assert len(plan.cells) == 2 * 4 * 4 * 30
+    seeds = collections.defaultdict(set)
+    for cell in plan.cells:
+        assert cell.options["world"] == "lockstep"
+        assert not cell.replica
+        seeds[cell.workload, cell.system, cell.options["ppo.learning_rate"]].add((cell.block, cell.seed))
+    assert len(seeds) == 2 * 4 * 4
+    assert set(map(frozenset, seeds.values())) == {frozenset((n, 700 + n) for n in range(30))}
+    rates = {rate for workload, _, rate in seeds if workload == "cartpole-ppo-zoo"}
+    assert rates == {0.00025, 0.0005, 0.001, 0.002}
+    # What a run is told is what its manifest says.
+    cell = next(one for one in plan.cells if one.system.endswith("4") and one.options["ppo.learning_rate"] == 0.002)
+    configuration = suite.work(plan, cell).manifest["configuration"]
+    assert "stop_at_goal" not in configuration
+    system = configuration["system"]
+    assert (system["world"], system["ppo"]["learning_rate"]) == ("lockstep", 0.002)
+    assert system["discipline"] == {"name": "admitted-in-order", "eta": 4}
+
+
+def test_other_algorithms_are_refused():
+    with pytest.raises(ConfigError, match=r"suite price varies ppo.learning_rate, and cartpole-impala trains impala"):
+        Price().plan(request(workloads=("cartpole-impala",)))
+
+
+@pytest.mark.parametrize("lag", [int(system.rpartition("-")[2]) for system in sweep.SYSTEMS])
+def test_every_sample_is_exactly_as_old_as_its_lag_in_lockstep(lag):
+    config = TrainConfig(
+        env="CartPole-v1",
+        actors=2,
+        envs_per_actor=4,
+        chunk_slots=12,
+        stop_steps=9 * 256,
+        network=NetworkConfig(kind="mlp-separate", hidden=(8,)),
+        ppo=PPOConfig(rollout_steps=32, minibatch_size=256, epochs=20),
+        discipline={"name": "admitted-in-order", "eta": lag},
+    )
+    ages = {}
+
+    def on_message(message):
+        if isinstance(message, Report) and message.role.startswith("learner"):
+            ages.update(message.histograms["age_rounds"])
+        return "steps" if isinstance(message, Done) else None
+
+    lockstep.run(config, describe(config.env), on_message)
+    # Two chunks a round. The first rounds have no older weights.
+    assert ages == {**dict.fromkeys(range(lag), 2), lag: 2 * (9 - lag)}
+
+
+def test_ratios_are_of_pairs_at_one_learning_rate(tmp_path):
+    """The seed decides most of the steps, and the ratio is of runs with the same seed and learning rate."""
+
+    def steps(lag, rate, seed):
+        # At the higher rate the fifth seed never gets there with a lag of 4.
+        return None if (lag, rate, seed) == (4, 0.004, 4) else round(1000 * 1.1**seed * (1 + 100 * lag * rate) / (1000 * rate))
+
+    data = dataset.load([priced.make(tmp_path, steps)])
+    assert {row["unit"] for row in data.rows} <= {"steps", "ratio", "share", "rounds"}
+    for rate in (0.001, 0.004):
+        rows = [row for row in data.rows if (row["options"] or {}).get("ppo.learning_rate") == rate]
+        ratios = {
+            row["baseline"]: row
+            for row in rows
+            if row["metric"] == "steps_to_threshold_ratio" and row["threshold_kind"] == "evaluated"
+        }
+        for lag in (1, 4):
+            row = ratios[f"tianji-admitted-in-order-{lag}"]
+            assert row["value"] == pytest.approx(1 + 100 * lag * rate, rel=0.01)
+            censored = int((lag, rate) == (4, 0.004))
+            assert (row["n"], row["censored"]) == (5 - censored, censored)
+            assert (row["ci_low"] is None) == bool(censored)
+            assert math.isfinite(row["value"])
