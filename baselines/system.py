@@ -201,6 +201,7 @@ SYSTEMS: Registry[type[System]] = Registry(
         "rllib-appo": "baselines.rllib.asynchronous:RLlibAPPO",
         "rllib-impala": "baselines.rllib.asynchronous:RLlibIMPALA",
         "rllib-multi-learner": "baselines.rllib.multi_learner:MultiLearnerRLlib",
+        "rllib-old": "baselines.rllib_old.system:OldRLlib",
         "rllib-unprobed": "baselines.rllib.adapter:UnprobedRLlib",
         "sb3": "baselines.sb3.system:StableBaselines3",
         "sbx": "baselines.sbx.system:SBX",

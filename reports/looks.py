@@ -45,6 +45,7 @@ LOOKS: dict[str, Look] = {
     "xingtian": Look(PURPLE, LONG, "s"),
     "rllib": Look(BLUE, DOTTED, "^"),
     "rllib-multi-learner": Look(GREEN, "--", "v"),
+    "rllib-old": Look(BLUE, LONG, "d"),
     "rllib-appo": Look(BLUE, "--", "<"),
     "rllib-impala": Look(BLUE, "-.", ">"),
     "sb3": Look(GREEN, BROKEN, "v"),

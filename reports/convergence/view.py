@@ -33,6 +33,7 @@ class Trained(View):
         "sync-one-again",
         "xingtian",
         "rllib",
+        "rllib-old",
         "rllib-appo",
         "rllib-impala",
         "sb3",
