@@ -203,6 +203,7 @@ SYSTEMS: Registry[type[System]] = Registry(
         "rllib-multi-learner": "baselines.rllib.multi_learner:MultiLearnerRLlib",
         "rllib-old": "baselines.rllib_old.system:OldRLlib",
         "rllib-unprobed": "baselines.rllib.adapter:UnprobedRLlib",
+        "sample-factory": "baselines.sample_factory.system:SampleFactory",
         "sb3": "baselines.sb3.system:StableBaselines3",
         "sbx": "baselines.sbx.system:SBX",
         "xingtian": "baselines.xingtian.system:XingTian",

@@ -48,6 +48,7 @@ LOOKS: dict[str, Look] = {
     "rllib-old": Look(BLUE, LONG, "d"),
     "rllib-appo": Look(BLUE, "--", "<"),
     "rllib-impala": Look(BLUE, "-.", ">"),
+    "sample-factory": Look(SKY, LONG, "s"),
     "sb3": Look(GREEN, BROKEN, "v"),
     "sbx": Look(GREEN, "-.", "p"),
     "ray-store": Look(BLUE, "-", "^"),

@@ -36,6 +36,7 @@ class Trained(View):
         "rllib-old",
         "rllib-appo",
         "rllib-impala",
+        "sample-factory",
         "sb3",
         "sbx",
     )
