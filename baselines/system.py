@@ -206,6 +206,7 @@ SYSTEMS: Registry[type[System]] = Registry(
         "sample-factory": "baselines.sample_factory.system:SampleFactory",
         "sb3": "baselines.sb3.system:StableBaselines3",
         "sbx": "baselines.sbx.system:SBX",
+        "torchrl": "baselines.torchrl.system:TorchRL",
         "xingtian": "baselines.xingtian.system:XingTian",
     },
     "system",

@@ -49,6 +49,7 @@ LOOKS: dict[str, Look] = {
     "rllib-appo": Look(BLUE, "--", "<"),
     "rllib-impala": Look(BLUE, "-.", ">"),
     "sample-factory": Look(SKY, LONG, "s"),
+    "torchrl": Look(SKY, DOTTED, "<"),
     "sb3": Look(GREEN, BROKEN, "v"),
     "sbx": Look(GREEN, "-.", "p"),
     "ray-store": Look(BLUE, "-", "^"),

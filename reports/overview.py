@@ -32,6 +32,7 @@ ORDER = (
     "rllib-appo",
     "rllib-impala",
     "sample-factory",
+    "torchrl",
     "sb3",
     "sbx",
     *SAME_CODE,

@@ -37,6 +37,7 @@ class Trained(View):
         "rllib-appo",
         "rllib-impala",
         "sample-factory",
+        "torchrl",
         "sb3",
         "sbx",
     )

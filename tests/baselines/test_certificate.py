@@ -29,7 +29,7 @@ EXPLAINED = {
     ("sbx", "ppo", "weights"),
 }
 """Differences that stand among a system's deviations."""
-SHOW_NOTHING = {"rllib-appo", "rllib-impala", "rllib-old", "sample-factory"}
+SHOW_NOTHING = {"rllib-appo", "rllib-impala", "rllib-old", "sample-factory", "torchrl"}
 """Systems that compute other quantities than the certificate compares, or that are programs of their own."""
 
 

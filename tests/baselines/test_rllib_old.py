@@ -53,6 +53,7 @@ def test_other_workloads_are_refused():
 
 
 @installed
+@pytest.mark.timeout(300)  # Its processes import for a long time where others compute, too.
 def test_a_run_does_and_tells_exactly_what_the_workload_says(tmp_path):
     w = msgspec.structs.replace(task_of(ppo={"epochs": 3, "minibatch_size": 128}).workload, **FROZEN)
     found = trained("rllib-old", w, tmp_path)

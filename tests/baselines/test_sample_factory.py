@@ -66,6 +66,7 @@ def test_other_workloads_are_refused():
 
 
 @installed
+@pytest.mark.timeout(300)  # Its processes import for a long time where others compute, too.
 def test_a_run_tells_what_happened(tmp_path):
     w = msgspec.structs.replace(task_of(ppo={"epochs": 3, "minibatch_size": 128}).workload, **FROZEN)
     found = trained("sample-factory", w, tmp_path)
