@@ -19,6 +19,8 @@ from torchrl.objectives.value import GAE
 from baselines.separate.counted import Counts, make
 from baselines.separate.run import Run, Tensors
 
+CLOSE_S = 3.0
+"""Seconds that collectors have to end in order. Its own default is more than a stop request allows."""
 Towers = dict[str, Any]
 """The two networks, by our names: `policy` and `value`."""
 
@@ -138,7 +140,7 @@ def main() -> None:
         try:
             train(run, learner, collector, counts, towers)
         finally:
-            collector.shutdown()
+            collector.shutdown(timeout=CLOSE_S)
 
 
 def train(run: Run, learner: Learner, collector: Any, counts: Counts, towers: Towers) -> None:
