@@ -70,6 +70,8 @@ class Record(EventLoopObject, AlgoObserver):
         if self.run.stopping or self.steps + self.round_steps > self.budget:
             # The learner still ends the round that it has begun, and its process ends with its memory.
             self.snapshot(self.steps)
+            # The last to hold shared memory removes its file.
+            self.state = None
             runner._stop_training()
 
 
