@@ -71,10 +71,14 @@ class Program(System):
     def command(self, task: Task) -> list[str]:
         """Command that trains. It is started in its own folder, which holds `task.json`."""
 
+    def provide(self, task: Task, folder: Path) -> None:
+        """Put files that the program needs besides `task.json` into its folder."""
+
     def train(self, task: Task, recorder: Recorder) -> None:
         self._folder = folder = recorder.directory / FOLDER
         (folder / SNAPSHOTS).mkdir(parents=True)
         (folder / "task.json").write_bytes(msgspec.json.encode(task))
+        self.provide(task, folder)
         relay = _Relay(folder, recorder)
         command = self.command(task)
         # A process dies with its parent, and has the parent's cores.

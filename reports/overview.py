@@ -26,7 +26,19 @@ MODES = {REFERENCE: "strict", RELAXED: "relaxed"}
 """What TianJi's two disciplines are called, under an algorithm that has both."""
 ON_POLICY = "ppo"
 """The algorithm under which TianJi is strict or relaxed."""
-ORDER = ("rllib", "rllib-appo", "rllib-impala", "sb3", "sbx", *SAME_CODE, *SYNCHRONOUS, REFERENCE)
+ORDER = (
+    "rllib",
+    "rllib-old",
+    "rllib-appo",
+    "rllib-impala",
+    "sample-factory",
+    "torchrl",
+    "sb3",
+    "sbx",
+    *SAME_CODE,
+    *SYNCHRONOUS,
+    REFERENCE,
+)
 """Of opponents: systems of other code first. Unknown ones come before them, by name."""
 USUAL = "closed"
 """The division that needs no name: the same settings for every system."""

@@ -34,8 +34,11 @@ class Trained(View):
         "sync-one-again",
         "xingtian",
         "rllib",
+        "rllib-old",
         "rllib-appo",
         "rllib-impala",
+        "sample-factory",
+        "torchrl",
         "sb3",
         "sbx",
     )

@@ -1,0 +1,1 @@
+"""Sample Factory: asynchronous PPO in processes that share memory, in an environment of its own."""

@@ -1,0 +1,1 @@
+"""TorchRL: PPO with its asynchronous collectors, in an environment of its own."""
