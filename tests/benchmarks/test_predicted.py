@@ -40,7 +40,7 @@ def test_predictions_are_what_was_measured(short):
     """Within a tenth, in the sealed session; the machine takes time too, which the prediction leaves out."""
     measured = {}
     for one in archive.read(ROOT / "results" / "disciplines" / "cartpole-ppo-straggler.parquet"):
-        if one.manifest.system in ("tianji", "tianji-quota-free", "tianji-admitted-1", "tianji-relaxed"):
+        if one.manifest.system in ("tianji", "tianji-exactly-one-round", "tianji-quota-free", "tianji-relaxed"):
             rate = analysis.rate(one, "samples_consumed_unique", "learner")
             measured.setdefault(one.manifest.system, []).append(rate)
     found = rows(table("cartpole-ppo-straggler", list(measured)))
