@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import Any
 
 from sample_factory.algo.runners.runner import AlgoObserver
@@ -43,6 +44,12 @@ class Record(EventLoopObject, AlgoObserver):
         _, self.state, _, _ = model
         self.snapshot(0)
 
+    def remove_files(self) -> None:
+        """Remove the files of the shared memory. torch's helper does so later, and may be killed before."""
+        for tensor in (self.state or {}).values():
+            _, name, _ = tensor.untyped_storage()._share_filename_cpu_()
+            Path("/dev/shm", name.decode().lstrip("/")).unlink(missing_ok=True)
+
     def look(self) -> None:
         """Record what the environments have done meanwhile. Their first step begins the measured time."""
         self.steps, first_ns = self.counts.read()
@@ -70,8 +77,6 @@ class Record(EventLoopObject, AlgoObserver):
         if self.run.stopping or self.steps + self.round_steps > self.budget:
             # The learner still ends the round that it has begun, and its process ends with its memory.
             self.snapshot(self.steps)
-            # The last to hold shared memory removes its file.
-            self.state = None
             runner._stop_training()
 
 
@@ -98,6 +103,7 @@ def main() -> None:
         status = runner.init()
         if status == ExperimentStatus.SUCCESS:
             status = runner.run()
+            record.remove_files()
         if status != ExperimentStatus.SUCCESS:
             raise SystemExit(f"Sample Factory ended with status {status}")
         run.close(record.steps, record.version, {}, {})
