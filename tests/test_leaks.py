@@ -6,6 +6,9 @@ import sys
 import pytest
 import shared_memory
 
+# One after the other: each sees what the other leaves behind on purpose.
+pytestmark = pytest.mark.xdist_group("leaks")
+
 HOLD = "import sys; file = open(sys.argv[1], 'w'); print('held', flush=True); sys.stdin.read()"
 
 

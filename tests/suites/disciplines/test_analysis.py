@@ -9,7 +9,7 @@ import pytest
 
 from reports.__main__ import main as report
 from suites.__main__ import main as bench
-from suites.components.unequal import Clockwork
+from suites.components.unequal import Unequal
 from suites.convergence.analysis import understand
 from suites.disciplines import analysis, sweep
 from suites.disciplines.analysis import Times, admitted_round_s, bound_per_s, expected_max, rate, streamed_round_s, times
@@ -96,9 +96,9 @@ def test_a_streamed_round_is_that_of_the_roles_on_a_simulated_clock(fragments_s,
     config = TrainConfig(
         env="CartPole-v1", algo="impala", actors=4, envs_per_actor=1, discipline="stream", impala=IMPALAConfig(rollout_steps=8)
     )
-    clockwork = Clockwork(config, lambda number: itertools.repeat(fragments_s[number]), round_s)
-    clockwork.run(1000.0)
-    assert 1000.0 / clockwork.learner.rounds == pytest.approx(streamed_round_s(fragments_s, round_s), rel=0.01)
+    run = Unequal(config, lambda number: itertools.repeat(fragments_s[number]), round_s)
+    run.run(1000.0)
+    assert 1000.0 / run.learner.rounds == pytest.approx(streamed_round_s(fragments_s, round_s), rel=0.01)
 
 
 @pytest.mark.parametrize("eta", [1, 2])
@@ -112,12 +112,12 @@ def test_the_roles_use_the_whole_window_of_the_rule(name, fragments_s, round_s, 
     config = TrainConfig(
         env="CartPole-v1", actors=8, envs_per_actor=1, chunk_slots=12, ppo=PPOConfig(rollout_steps=32), discipline=chosen
     )
-    clockwork = Clockwork(config, lambda number: itertools.repeat(fragments_s[number]), round_s)
-    clockwork.run(10.0)
-    before = clockwork.learner.rounds
-    clockwork.run(100.0)
+    run = Unequal(config, lambda number: itertools.repeat(fragments_s[number]), round_s)
+    run.run(10.0)
+    before = run.learner.rounds
+    run.run(100.0)
     played_s = admitted_round_s(fragments_s, round_s, 8, 8 * (eta + 1), rounds=1000)
-    assert 100.0 / (clockwork.learner.rounds - before) == pytest.approx(played_s, rel=0.01)
+    assert 100.0 / (run.learner.rounds - before) == pytest.approx(played_s, rel=0.01)
 
 
 def test_the_strict_system_is_another_one_where_the_default_is_relaxed():
