@@ -83,10 +83,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--rounds", type=int, default=20, metavar="N", help="rounds of each group (default: %(default)s)")
     parser.add_argument("--actors", type=int, default=1, metavar="N", help="actors of each group (default: %(default)s)")
     parser.add_argument("--discipline", default="strict", metavar="NAME", help="(default: %(default)s)")
-    parser.add_argument(
-        "--gbit", type=float, default=10.0, metavar="X", help="bandwidth of a link, Gbit/s (default: %(default)s)"
-    )
-    parser.add_argument("--latency-us", type=float, default=50.0, metavar="X", help="latency, one way (default: %(default)s)")
+    parser.add_argument("--gbit", type=float, default=10.0, metavar="X", help="bandwidth of a link (default: %(default)s)")
+    parser.add_argument("--latency-us", type=float, default=50.0, metavar="X", help="one way (default: %(default)s)")
     parser.add_argument(
         "--fragment-ms", type=float, default=50.0, metavar="X", help="time of a fragment (default: %(default)s)"
     )
