@@ -48,9 +48,20 @@ def test_predictions_are_what_was_measured(short):
         assert found[name][1] == pytest.approx(sum(rates) / len(rates), rel=0.1), name
 
 
+def test_misses_are_named(short, tmp_path):
+    sealed = ROOT / "results" / "disciplines" / "cartpole-ppo-straggler.parquet"
+    lines = table("cartpole-ppo-straggler", ["tianji", "tianji-quota-free", "tianji-admitted-8"], sealed).splitlines()
+    assert lines[2] == "| tianji | 1.00 | 1.00 | 0.00 | 0.00 |  |"
+    assert lines[3].split(" | ")[1:3] == ["3.00", "3.02"]
+    # Actors had too much credit when this was measured.
+    assert lines[4].endswith(" | age |")
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
+        (["cartpole-ppo-equal", "cartpole-ppo-unequal", "--measured", "x"], "predicted: --measured FILE is of one workload"),
+        (["cartpole-ppo-equal", "--measured", "no-such-file"], "predicted: "),
         (["cartpole-ppo-zoo"], "predicted: a prediction needs a workload with `simulator` and `update_seconds`"),
         (["cartpole-ppo-equal", "--systems", "sb3"], "predicted: sb3 does not run TianJi's roles"),
         (["no-such-workload"], "predicted: "),

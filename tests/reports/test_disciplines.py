@@ -18,9 +18,11 @@ def view():
     return found
 
 
-def test_the_table_of_the_documentation_is_the_sessions(view):
+@pytest.mark.parametrize("name", ["straggler", "equal", "unequal"])
+def test_the_table_of_the_documentation_is_the_sessions(name):
+    (view,) = Ruled.all(dataset.load([ROOT / "results" / "disciplines" / f"cartpole-ppo-{name}.parquet"]))
     text = (ROOT / "docs" / "disciplines.md").read_text()
-    shown = text.partition("<!-- straggler -->\n")[2].partition("<!-- end of straggler -->")[0]
+    shown = text.partition(f"<!-- {name} -->\n")[2].partition(f"<!-- end of {name} -->")[0]
     assert shown.strip() == markdown(view.frame("throughput")[COLUMNS]).strip()
 
 
