@@ -41,9 +41,10 @@ def readings(bundle: Bundle) -> dict[int, dict[str, float]]:
 def steady(runs: Sequence[Run]) -> tuple[list[Run], list[tuple[Bundle, str]]]:
     """Runs whose block stays, and those of blocks that are thrown out, each with the reason.
 
-    A block is thrown out if in one of its cells the nodes' mean speed after the run is off from the one before by more than
-    `TOLERANCE`, or if the speed of one of its cells is off that much from the median over its cells. Nodes that share the
-    machine's cores are not judged: no speed-up is formed of them. A cell without readings is not judged either.
+    The speed of a cell is the mean over its nodes. A block is thrown out if one of its cells has another speed after the run
+    than before it, or another speed than the median over the block's cells. `TOLERANCE` says by how much.
+
+    Nodes that share the machine's cores are not judged, because no speed-up is formed of them. Nor are cells without readings.
     """
     blocks: dict[tuple[Setting, Block], list[Run]] = {}
     for run in runs:
