@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import resource
 import time
 from collections import defaultdict
@@ -14,6 +15,18 @@ Clock = Callable[[], int]
 
 Sink = Callable[[FromRole], None]
 """Function that sends a message to the launcher."""
+
+
+Histogram = dict[int, int]
+"""Counts by bin."""
+
+BINS_AN_OCTAVE = 16
+"""Logarithmic bins of a duration, between a number of nanoseconds and its double."""
+
+
+def bin_of(duration_ns: int) -> int:
+    """Bin of a duration: bin n begins at 2^(n / 16) ns. A duration under 1 ns counts as 1 ns."""
+    return int(BINS_AN_OCTAVE * math.log2(max(1, duration_ns)))
 
 
 class Account:

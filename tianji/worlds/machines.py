@@ -15,8 +15,11 @@ QUANTUM_NS = 5_000_000
 """Longest piece of computation. Its speed follows from the load at its start, so a change of load counts after this time."""
 
 
-class Machine(Struct, frozen=True):
-    """A kind of node. The defaults are of a machine that costs nothing but the work itself."""
+class Machine(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """A kind of node. The defaults are of a machine that costs nothing but the work itself.
+
+    In a file they are left out, as JSON has no infinity.
+    """
 
     cores: float = math.inf
     """Number of cores, or a share of one."""
