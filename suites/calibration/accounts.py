@@ -65,7 +65,7 @@ def work_of(config: TrainConfig, parameters: int, alone: Sequence[Report], group
     return Work(
         env=config.env,
         fragments=(Fragment(config.fragment_steps, config.envs_per_actor, fragment, durations(alone, "simulator")),),
-        rounds=(Round(config.round_steps, trained),),
+        rounds=(Round(config.round_steps, trained, config.reuse),),
         parameters=parameters,
         mean=None if mean is None else halved(mean),
         adoption=adoption,

@@ -39,6 +39,7 @@ def test_accounts_of_all_roles_are_one_distribution():
     found = work_of(CONFIG, 99, ALONE, GROUPED)
     (fragment,), (trained,) = found.fragments, found.rounds
     assert (fragment.steps, fragment.environments, trained.samples, found.parameters) == (16, 4, 128, 99)
+    assert trained.reuse == CONFIG.ppo.epochs
     assert fragment.compute.bins == {bin_of(2 * MS): 2, bin_of(3 * MS): 1, bin_of(4 * MS): 1}
     assert (fragment.compute.count, fragment.compute.sum_s) == (4, pytest.approx(0.011))
     assert fragment.wait is not None
