@@ -26,6 +26,9 @@ SCHEMA = 1
 DECK = 1024
 """Most durations that are drawn before the same ones are drawn again, in another order."""
 
+PROBES, MOST_PROBED = 128, 8
+"""Fragments and actors from which the mean of stated waits is computed."""
+
 
 class Durations(Struct, frozen=True, forbid_unknown_fields=True):
     """A distribution of durations: logarithmic bins, and the exact count and sum."""
@@ -151,7 +154,8 @@ class Drawn:
 
     Each actor and each learner has a stream of its own: the recorded durations in random order, again and again. Sizes that
     were not measured are scaled from the nearest: fragments by steps and environments, and rounds by samples and by reuse.
-    The wait for a simulator with stated delays follows from the configuration, as in the real world.
+    The wait for a simulator with stated delays follows from the configuration, so that each actor keeps its speed. It is scaled
+    to the measured mean, because resets and late timers take time too.
 
     Raises
     ------
@@ -172,12 +176,13 @@ class Drawn:
         self._longer = rows / (fragment.steps * fragment.environments)
         self._wait, self._waits_longer = fragment.wait, config.fragment_steps / fragment.steps
         self._stated = None if config.simulator is None else StatedWaits(config)
+        self._beyond = 1.0 if self._stated is None or fragment.wait is None else beyond(config, fragment, fragment.wait)
         self._rounds, self._reuse = work.rounds, config.reuse
 
     def fragment(self, actor: int) -> tuple[float, float]:
         compute_s = self._longer * self._draw(0, actor, self._compute)
         if self._stated is not None:
-            return compute_s, self._stated.fragment(actor)
+            return compute_s, self._beyond * self._stated.fragment(actor)
         return compute_s, 0.0 if self._wait is None else self._waits_longer * self._draw(1, actor, self._wait)
 
     def round(self, group: int, samples: int) -> float:
@@ -201,14 +206,22 @@ class Drawn:
 
 
 class StatedWaits:
-    """Waits for simulators as a configuration states them: at each step for the slowest environment of an actor."""
+    """Waits for simulators as a configuration states them: at each step for the slowest environment of an actor.
 
-    def __init__(self, config: TrainConfig) -> None:
+    Resets are left out.
+
+    Parameters
+    ----------
+    actors, environments
+        so many actors with so many environments each; None: as the configuration says.
+    """
+
+    def __init__(self, config: TrainConfig, actors: int | None = None, environments: int | None = None) -> None:
         simulator = config.simulator
         if simulator is None:
             raise ConfigError("waits are stated by workloads with `simulator`")
-        self._steps, width = config.fragment_steps, config.envs_per_actor
-        numbers = range(config.groups * config.actors * width)
+        self._steps, width = config.fragment_steps, environments or config.envs_per_actor
+        numbers = range((actors or config.groups * config.actors) * width)
         seeds = np.random.SeedSequence(config.seed).spawn(len(numbers))
         waits = [
             delays.times(simulator, delays.scale(simulator, n) * simulator.step_seconds, np.random.default_rng(seed))
@@ -219,6 +232,14 @@ class StatedWaits:
     def fragment(self, actor: int) -> float:
         """Seconds of a fragment of an actor."""
         return sum(max(next(one) for one in self._of[actor]) for _ in range(self._steps)) / 1e9
+
+
+def beyond(config: TrainConfig, fragment: Fragment, wait: Durations) -> float:
+    """Ratio of the measured mean wait for simulators to the stated one, for fragments like those that were measured."""
+    actors = min(MOST_PROBED, config.groups * config.actors)
+    stated = StatedWaits(config, actors, fragment.environments)
+    mean_s = sum(stated.fragment(n % actors) for n in range(PROBES)) / PROBES
+    return wait.mean_s * config.fragment_steps / fragment.steps / mean_s if mean_s else 1.0
 
 
 def _shuffled(deck: NDArray[np.float64], rng: np.random.Generator) -> Iterator[float]:

@@ -112,11 +112,13 @@ def test_other_sizes_are_scaled_from_the_nearest():
     assert sum(times.round(0, 128) for _ in range(3)) == pytest.approx(ROUNDS.sum_s / 2)
 
 
-def test_stated_delays_of_simulators_are_not_drawn():
+def test_stated_delays_keep_the_speed_of_each_actor_and_have_the_measured_mean():
     simulator = SimulatorConfig(step_seconds=0.01, spread=3, spread_over=2)
     times = drawn(environments=1, actors=2, simulator=simulator)
-    found = sorted(times.fragment(actor)[1] for actor in range(2))
-    assert found == pytest.approx([32 * 0.005, 32 * 0.015], rel=1e-6)
+    # One actor is three times as slow as the other, and both together waited for .25 s, where .32 s is stated.
+    assert [times.fragment(actor)[1] for actor in range(2)] == pytest.approx([0.125, 0.375], rel=1e-6)
+    # No wait was measured with eight environments, two of which are an actor's fastest and slowest.
+    assert drawn(simulator=simulator).fragment(0)[1] == pytest.approx(32 * 0.015, rel=1e-6)
 
 
 def test_a_mean_takes_its_time_for_each_model():
