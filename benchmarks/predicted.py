@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, geometric_mean
 
-import numpy as np
 from msgspec.structs import replace
 
 from baselines.system import SYSTEMS, Task
@@ -28,10 +27,10 @@ from suites.records import archive
 from suites.records.bundle import BundleError
 from suites.session import catalogue
 from suites.staleness import analysis as staleness
-from tianji.config import SimulatorConfig, TrainConfig
-from tianji.environments.delays import scale, times
+from tianji.config import TrainConfig
 from tianji.environments.description import EnvDescription
 from tianji.roles.learner import Learner
+from tianji.worlds.calibration import StatedWaits
 from tianji.worlds.simulated import Simulation
 
 ROUNDS = 400
@@ -41,20 +40,11 @@ ROUNDS = 400
 class Stated:
     """Times of work as a configuration states them: waits of simulators, and of the learner."""
 
-    def __init__(self, config: TrainConfig, simulator: SimulatorConfig) -> None:
-        self._steps, self._round_s = config.fragment_steps, config.update_seconds
-        numbers = range(config.groups * config.actors * config.envs_per_actor)
-        seeds = np.random.SeedSequence(config.seed).spawn(len(numbers))
-        delays = [
-            times(simulator, scale(simulator, n) * simulator.step_seconds, np.random.default_rng(seed))
-            for n, seed in zip(numbers, seeds, strict=True)
-        ]
-        width = config.envs_per_actor
-        self._of = [delays[first : first + width] for first in range(0, len(delays), width)]
+    def __init__(self, config: TrainConfig) -> None:
+        self._waits, self._round_s = StatedWaits(config), config.update_seconds
 
     def fragment(self, actor: int) -> tuple[float, float]:
-        # A step of several environments takes as long as the slowest.
-        return 0.0, sum(max(next(one) for one in self._of[actor]) for _ in range(self._steps)) / 1e9
+        return 0.0, self._waits.fragment(actor)
 
     def round(self, group: int, samples: int) -> float:
         return self._round_s
@@ -85,7 +75,7 @@ def predicted(config: TrainConfig) -> Prediction:
         raise ConfigError("a prediction needs a workload with `simulator` and `update_seconds`")
     endless = replace(config, stop_steps=1 << 50)
     # The sizes of messages do not matter, as they take no time.
-    run = Simulation(endless, EnvDescription(config.env, (1,), "<f4", 0, 2), Stated(config, config.simulator))
+    run = Simulation(endless, EnvDescription(config.env, (1,), "<f4", 0, 2), Stated(config))
     learner = run.processes["learner g0"].host("learner g0").role
     assert isinstance(learner, Learner)
     began = (0.0, 0.0, 0.0)

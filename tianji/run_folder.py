@@ -66,8 +66,8 @@ def write_json(path: Path, data: Any) -> None:
         place.write_text(json.dumps(data, indent=2, allow_nan=False) + "\n", encoding="utf-8")
 
 
-def read_json(path: Path) -> Any:
-    """Read a JSON file. `ConfigError` names the file if that fails."""
+def read_json(path: Path, missing: str = "is this the folder of a run?") -> Any:
+    """Read a JSON file. `ConfigError` names the file if that fails; `missing` follows if there is none."""
     try:
         with regular(path).open("rb") as file:
             text = file.read(LARGEST_JSON + 1)
@@ -75,7 +75,7 @@ def read_json(path: Path) -> Any:
             raise ConfigError(f"{path}: damaged: larger than {LARGEST_JSON >> 20} MiB")
         return msgspec.json.decode(text)
     except FileNotFoundError:
-        raise ConfigError(f"{path}: no such file; is this the folder of a run?") from None
+        raise ConfigError(f"{path}: no such file; {missing}") from None
     except (OSError, ValueError, RecursionError, msgspec.DecodeError) as error:
         raise ConfigError(f"{path}: damaged: {error}") from None
 
