@@ -73,8 +73,8 @@ class Process:
     def compute(self, seconds: float, *, deaf: bool = False) -> Iterator[int]:
         """Compute for so long, in pieces. The iterator gives the length of each when it is over."""
         left = ceil(seconds * 1e9)
-        # Nobody takes a core away where there are enough.
-        most = QUANTUM_NS if self.node.crowded else left
+        # Nobody takes a core away where there are enough. Of a share of a core, a piece is as much as it gives in this time.
+        most = ceil(QUANTUM_NS * min(1.0, self.node.machine.cores)) if self.node.crowded else left
         while left > 0:
             work, start = min(left, most), self.local_ns
             self._leave(self.node.compute(self, start, work) - start, deaf)
@@ -154,7 +154,10 @@ class Process:
         first = self.hosts[0]
         port = first.role.next_model()
         self._only = None if port is None or first.models is None else first.models.inlets[port]
-        return min((until for until, _ in self._away.values()), default=None)
+        if not self._away:
+            self.node.rests(self)
+            return None
+        return min(until for until, _ in self._away.values())
 
 
 class Simulation(Workers):
