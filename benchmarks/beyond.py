@@ -18,10 +18,10 @@ from statistics import fmean
 from baselines.workload import Workload
 from programs.cli import ConfigError
 from suites.records import archive, forecasts
+from suites.records import machine as machines
 from suites.records.bundle import Bundle, BundleError
 from suites.records.events import Counter, Process
 from suites.records.forecasts import Forecasts, Point, Topology
-from suites.records import machine as machines
 from suites.session import catalogue
 from suites.statistics import usl
 from tianji.config import PPOConfig, TrainConfig
@@ -41,7 +41,7 @@ SMALL, BEYOND = (1, 2, 3, 4, 6, 8), (16, 64, 256, 1024, 4096)
 EXTRAPOLATED_TO = 512
 GBIT = (1.0, 10.0, 100.0)
 COSTLY = {("groups", "relaxed"): 1024}
-"""Most nodes where a simulation costs more than it says. Relaxed groups do not wait for the Root, which averages all the time."""
+"""Most nodes, where more would cost more than they tell: relaxed groups never wait for the Root, which averages all the time."""
 AT_A_TIME = 1 << 13
 """Rounds of a window, over all nodes: with many nodes there are fewer of each."""
 FEWEST_ROUNDS, MOST_ROUNDS = 4, 32
@@ -72,7 +72,7 @@ class Recorded:
 
 
 MESSAGES_ACTOR, MESSAGES_LEARNER = 1, 4
-"""Messages of a round of a group with one actor: its chunk; the chunk's way on to the learner, the slot's way back over both edges,
+"""Messages of a round of a group with one actor: a chunk; the chunk's way on to the learner, the slot's way back over both edges,
 and weights."""
 
 
@@ -80,8 +80,8 @@ def recorded(bundles: Iterable[Bundle]) -> Recorded:
     """Times of work from cells on one node, and for the Root on two.
 
     A process of a node with a budget of c cores that is alone to compute gets c seconds of a core a second. Strict roles compute
-    one after another, so their busy seconds times c are seconds of a core. Except for a Root's, the sending of messages is part of
-    the work of a fragment or of a round, because it costs what it costs whatever the size of the cluster.
+    one after another, so their busy seconds times c are seconds of a core. Sending is part of the work of a fragment or a round,
+    but for what a message costs at the Root, because that is what grows with the nodes.
 
     Raises
     ------
@@ -208,8 +208,8 @@ def lines(points: Sequence[Point]) -> list[str]:
             law = extrapolated(own, EXTRAPOLATED_TO)
             found.append(
                 f"{topology}, {discipline}, {points[0].gbit:g} Gbit/s: a law fitted to 1 to 8 simulated nodes (sigma "
-                f"{law.sigma:.5f}, kappa {law.kappa:.7f}) gives {law.law:,.0f} samples/s on {EXTRAPOLATED_TO} nodes; the simulation "
-                f"gives {law.simulated:,.0f}: {law.ratio:.2f} times as many by the law"
+                f"{law.sigma:.5f}, kappa {law.kappa:.7f}) gives {law.law:,.0f} samples/s on {EXTRAPOLATED_TO} nodes; "
+                f"the simulation gives {law.simulated:,.0f}: {law.ratio:.2f} times as many by the law"
             )
     return found
 
@@ -230,6 +230,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (ConfigError, BundleError) as error:
         print(f"beyond: {error}", file=sys.stderr)
         return 2
+    commit = machines.manifest()["git_commit"] or "unknown"
     workload = catalogue.load(WORKLOAD)
     link = times.link_bits_per_s / 1e9
     sizes = [(link, n) for n in (*SMALL, EXTRAPOLATED_TO)] + [(gbit, n) for gbit in GBIT for n in BEYOND]
@@ -253,7 +254,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 testbed="netns",
                 link_gbit=link,
                 command=command,
-                commit=machines.manifest()["git_commit"] or "unknown",
+                commit=commit,
                 measured_from=options.recorded.name,
                 times_s=stated,
                 points=points,
