@@ -29,15 +29,38 @@ def bin_of(duration_ns: int) -> int:
     return int(BINS_AN_OCTAVE * math.log2(max(1, duration_ns)))
 
 
+def took(name: str) -> str:
+    """Name of the histogram of durations in a report."""
+    return f"took_{name}"
+
+
+def took_seconds(name: str) -> str:
+    """Name of the counter with their exact sum."""
+    return f"took_{name}_s"
+
+
 class Account:
     """Account of seconds by cause.
 
     Busy causes are env, infer, send, update and save. Waiting causes are samples, weights, credit, barrier, stop and simulator.
+    Durations of whole pieces of work are kept as distributions: `fragment`, `simulator` (a fragment's wait), `round`, `mean` and
+    `adoption`.
     """
 
     def __init__(self) -> None:
         self.busy_ns: defaultdict[str, int] = defaultdict(int)
         self.wait_ns: defaultdict[str, int] = defaultdict(int)
+        self.took: dict[str, Histogram] = {}
+        """Durations of whole pieces of work by name, in logarithmic bins."""
+        self._took_ns: defaultdict[str, int] = defaultdict(int)
+        """Sum of the durations by name."""
+
+    def record(self, name: str, duration_ns: int) -> None:
+        """Record the duration of a piece of work. It is called once a fragment or round, and never once a step."""
+        bins = self.took.setdefault(name, {})
+        number = bin_of(duration_ns)
+        bins[number] = bins.get(number, 0) + 1
+        self._took_ns[name] += duration_ns
 
     def report(
         self,
@@ -51,10 +74,11 @@ class Account:
         usage = resource.getrusage(resource.RUSAGE_SELF)
         return Report(
             role,
-            counters,
+            counters | {took_seconds(name): ns / 1e9 for name, ns in self._took_ns.items()},
             {cause: ns / 1e9 for cause, ns in self.busy_ns.items()},
             {cause: ns / 1e9 for cause, ns in self.wait_ns.items()},
             time.process_time() if process else 0.0,
             usage.ru_maxrss * 1024 if process else 0,
-            {name: dict(counts) for name, counts in (histograms or {}).items()},
+            {name: dict(counts) for name, counts in (histograms or {}).items()}
+            | {took(name): dict(bins) for name, bins in self.took.items()},
         )

@@ -23,6 +23,7 @@ class Averager(ModelWorker):
     def work(self, argument: Average) -> Slices[Averaged]:
         self.weights()[:] = mean([self._inboxes[g][: self._parameters] for g in argument.groups], argument.samples)
         yield
+        self.completed = "mean"
         return Averaged()
 
     def weights(self) -> Vector:

@@ -5,6 +5,7 @@ Both worlds use it. Between two pumps, the real world waits in a poller and the 
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -89,6 +90,8 @@ class Host:
     """Whether it accounts for its process. The first host of a process does."""
     burst_ns: int = BURST_NS
     """Nanoseconds of work between two checks for arrivals."""
+    processor: Clock | None = None
+    """Clock of the processor time of this thread. None: work is recorded by pace."""
 
     def __post_init__(self) -> None:
         self.account = self.worker.account
@@ -109,6 +112,10 @@ class Host:
         """Remaining slices of the current work."""
         self._took_ns = self._paced_ns = 0
         """Duration of the current work, by clock and by pace."""
+        self._processor_ns = 0
+        """Processor time of the current work."""
+        self._used_before_s = 0.0
+        """Processor time of this process before the start."""
         self._news_told = False
         self._ports: dict[Endpoint, str] | None = None
         """The port of every end of an edge with a port; None: not needed so far."""
@@ -146,6 +153,7 @@ class Host:
     def begin(self) -> None:
         """Let the role act, once all roles are connected."""
         self._begun = True
+        self._used_before_s = time.process_time()
         early, self._early = self._early, {}
         self._drive(Begin(), *early.values())
 
@@ -265,7 +273,7 @@ class Host:
         if self._work_ns > COALESCE_NS:
             # Otherwise peers would wait for held messages until this work is done.
             self._flush()
-        self._took_ns = self._paced_ns = 0
+        self._took_ns = self._paced_ns = self._processor_ns = 0
         self._news_told = False
         self._go_on(self.worker.work(work.argument))
 
@@ -274,6 +282,7 @@ class Host:
         clock = self.clock
         self._slices = slices
         start, paced = clock(), self.pace()
+        used = 0 if self.processor is None else self.processor()
         until = start + self.burst_ns
         try:
             while True:
@@ -282,7 +291,15 @@ class Host:
                     break
         except StopIteration as end:
             self._slices = None
-            self._done.append(WorkDone(end.value, self._paced_ns + self.pace() - paced))
+            took_ns = self._paced_ns + self.pace() - paced
+            self._done.append(WorkDone(end.value, took_ns))
+            if self.processor is not None:
+                took_ns = self._processor_ns + self.processor() - used
+            if self.worker.completed is not None:
+                self.account.record(self.worker.completed, took_ns)
+        else:
+            if self.processor is not None:
+                self._processor_ns += self.processor() - used
         now = clock()
         self._took_ns += now - start
         if self.worker.cause is not None:
@@ -349,7 +366,7 @@ class Host:
             self.worker.renewed(stamp >> 1)
 
     def _counters(self) -> dict[str, float]:
-        """Counters of the role, of dropped messages, and of bytes to and from other nodes.
+        """Counters of the role, of dropped messages, of bytes to and from other nodes, and of processor time since the start.
 
         Each edge's bytes are counted at one end.
         """
@@ -361,6 +378,8 @@ class Host:
         if self.address is not None:
             beyond = (end for end in self.endpoints if end.uri.startswith("tcp://") and _host(end.uri) != self.address)
             found["payload_bytes_sent"] = float(sum(end.payload_bytes for end in beyond))
+        if self.processor is not None and self.leads:
+            found["processor_s"] = time.process_time() - self._used_before_s
         return found
 
     def tell_kept(self) -> None:

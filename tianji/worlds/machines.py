@@ -60,17 +60,17 @@ class Node:
         """Whether a process may have to share a core."""
         return self.processes > self.machine.cores
 
-    def compute(self, process: Hashable, start_ns: int, work_ns: int) -> int:
+    def compute(self, process: Hashable, start_ns: int, work_ns: int, *, last: bool = False) -> int:
         """Begin a piece of a process's computation that takes so long on a core of its own, and return its end.
 
         Processes share cores evenly (processor sharing): with n of them on c cores each has the speed min(1, c / n). A process
-        whose piece ends at this very time counts, because it mostly goes on with the next.
+        whose piece ends at this very time counts, because it goes on with the next, unless that was the last one.
         """
         took = work_ns
         if self.crowded:
             others = sum(end >= start_ns for other, end in self._until.items() if other != process)
             took = math.ceil(work_ns * max(1.0, (others + 1) / self.machine.cores))
-            self._until[process] = start_ns + took
+            self._until[process] = start_ns + took - last
         return start_ns + took
 
     def rests(self, process: Hashable) -> None:

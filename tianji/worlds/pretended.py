@@ -29,7 +29,7 @@ class Times(Protocol):
         """Of a whole fragment of an actor (numbered over all groups): its computation, and its wait for the simulator."""
 
     def round(self, group: int, samples: int) -> float:
-        """Of a learner's round of updates on so many samples."""
+        """Of a learner's round of updates on so many samples. The wait that a configuration states comes on top."""
 
     def mean(self, groups: int) -> float:
         """Of a Root's mean of so many models, or of a learner that adopts one (`groups` is 1)."""
@@ -190,7 +190,13 @@ class PretendedTrainer(PretendedModels):
         if trains:
             samples = sum(chunk.count for chunk in argument.chunks)
             share = 1.0 if argument.share is None else argument.share
-            for _ in self._process.compute(share * self._times.round(self._group, round(samples / share))):
+            took_ns = 0
+            for piece_ns in self._process.compute(share * self._times.round(self._group, round(samples / share))):
+                took_ns += piece_ns
+                yield
+            # As the real trainer, whose configuration states how long a round takes at least.
+            if (left_ns := round(share * config.update_seconds * 1e9) - took_ns) > 0:
+                self._process.sleep(left_ns / 1e9)
                 yield
         done: UpdateDone | None = self._done(argument)
         if done is not None:

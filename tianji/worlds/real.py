@@ -136,6 +136,8 @@ def run(assignment: Assignment, channels: Channels, control: Control, trace: Tra
     hosts = [assembler.build(spec, assignment.past) for spec in specs]
     for host in hosts:
         host.address, host.leads = assignment.address, host is hosts[0]
+        # Others may share its core, so that a duration by the clock would say nothing of the work.
+        host.processor = time.thread_time_ns
     if specs[0].kind == "learner" and (torch := sys.modules.get("torch")) is not None:
         torch.set_num_threads(learner_threads(assignment, len(os.sched_getaffinity(0))))
     try:

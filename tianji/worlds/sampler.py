@@ -171,8 +171,12 @@ class Sampler(Worker):
         self._in_a_row = 0
         self.account.busy_ns["infer"] += infer_ns * filled // timed
         self.account.busy_ns["env"] += env_ns * filled // timed
+        self.completed = "fragment" if filled == self._horizon else None
         if self._envs.waited_ns:
-            self.account.wait_ns["simulator"] += self._envs.waited_ns - waited_before
+            waited = self._envs.waited_ns - waited_before
+            self.account.wait_ns["simulator"] += waited
+            if self.completed is not None:
+                self.account.record("simulator", waited)
         return RolloutDone(argument.slot, filled * b, ragged, self._layout.size_bytes(ragged), tuple(self._renewals))
 
     def _fault(self, views: Views, filled: int, ragged: int) -> str | None:
@@ -200,6 +204,7 @@ class Sampler(Worker):
         Its episodes are dropped too; the first `told` episodes are older and stay.
         """
         self._in_a_row += 1
+        self.completed = None
         if self._ends_with_faults or self._in_a_row > DROPPED_IN_A_ROW:
             raise NotFinite(fault)
         del self.finished[told:]

@@ -77,8 +77,8 @@ class Process:
         most = ceil(QUANTUM_NS * min(1.0, self.node.machine.cores)) if self.node.crowded else left
         while left > 0:
             work, start = min(left, most), self.local_ns
-            self._leave(self.node.compute(self, start, work) - start, deaf)
             left -= work
+            self._leave(self.node.compute(self, start, work, last=not left) - start, deaf)
             yield self.local_ns - start
 
     def sleep(self, seconds: float, *, deaf: bool = False) -> int:
@@ -239,7 +239,7 @@ class Simulation(Workers):
             return
         machine = sender.node.machine
         sending = ceil((machine.message_seconds + size_bytes / machine.copy_bytes_per_s) * 1e9)
-        sender.local_ns = sender.node.compute(sender, sender.local_ns, sending)
+        sender.local_ns = sender.node.compute(sender, sender.local_ns, sending, last=True)
         if sender.node is receiver.node:
             at = sender.local_ns + ceil(machine.hop_seconds * 1e9)
         else:

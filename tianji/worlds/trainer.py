@@ -70,9 +70,12 @@ class Trainer(ModelWorker):
 
     def work(self, argument: Update | Adopt) -> Slices[UpdateDone | Adopted]:
         if isinstance(argument, Adopt):
+            self.completed = "adoption"
             return self._adopt()
         began = time.monotonic()
         done = yield from self._update(argument)
+        # A round whose gradients accumulate is several pieces of work.
+        self.completed = "round" if done.optimizer_steps and argument.share is None else None
         if self._least_seconds and done.rows:
             share = 1.0 if argument.share is None else argument.share
             yield from _until(began + share * self._least_seconds)

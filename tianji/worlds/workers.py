@@ -30,6 +30,8 @@ class Worker(ABC):
 
     def __init__(self) -> None:
         self.account = Account()
+        self.completed: str | None = None
+        """Name under which the work that just ended is recorded in the account. None: it was not a whole piece of work."""
 
     @abstractmethod
     def work(self, argument: Any) -> Slices[Any]:

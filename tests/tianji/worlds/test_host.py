@@ -13,6 +13,7 @@ from tianji.layout import opaque_layout
 from tianji.messages import Report, SlotRef
 from tianji.roles.actor import Actor, Rollout, RolloutDone
 from tianji.roles.role import Role, Work
+from tianji.telemetry import Account, bin_of
 from tianji.worlds.host import Host
 from tianji.worlds.workers import Worker
 
@@ -185,6 +186,36 @@ def test_a_host_hears_while_it_works_and_weights_wait_until_they_are_wanted(what
                 assert host.pump()
         assert host.worker.flat.tolist() == [5 if what == "finish" else 6] * 3
         host.close()
+
+
+def test_whole_pieces_of_work_are_recorded_by_processor_time_over_all_bursts():
+    used = iter(range(0, 10**9, 1000))
+    with Channels() as channels:
+        inlet, publisher = channels.inlet("memory://c", SPEC), channels.weights_outlet("memory://w", 3)
+        host = an_actors(channels, inlet, publisher, [])
+        host.burst_ns, host.worker, host.processor = 0, Steps(), used.__next__
+        host.account = host.worker.account
+        publisher.publish(0, np.full(3, 5, np.float32))
+        host.begin()
+        host.worker.wanted, host.worker.completed = 3, "fragment"
+        while not host.working:
+            host.pump()
+        while host.working:
+            host.pump()
+        # Three slices and the end, each between two readings of the clock.
+        assert host.account.took["fragment"] == {bin_of(4000): 1}
+        host.close()
+
+
+def test_bins_are_a_sixteenth_of_an_octave():
+    assert [bin_of(ns) for ns in (0, 1, 2, 1 << 20)] == [0, 0, 16, 320]
+    assert bin_of(1_000_000) - bin_of(500_000) == 16
+    account = Account()
+    for ns in (1000, 1001, 3000):
+        account.record("round", ns)
+    report = account.report("learner", {}, process=False)
+    assert report.histograms == {"took_round": {bin_of(1000): 2, bin_of(3000): 1}}
+    assert report.counters == {"took_round_s": pytest.approx(5001e-9)}
 
 
 def test_what_a_role_asks_for_while_it_works_is_not_kept_back(tmp_path):

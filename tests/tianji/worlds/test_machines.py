@@ -36,6 +36,12 @@ def test_who_has_ended_takes_no_share():
     assert shared.compute("b", ended + 1, 100) == ended + 1 + 100
 
 
+def test_who_does_not_go_on_takes_no_share():
+    shared = node(Machine(cores=1), 2)
+    ended = shared.compute("a", 0, 100, last=True)
+    assert shared.compute("b", ended, 100) == ended + 100
+
+
 def test_a_message_takes_latency_and_size():
     assert carried(node(LINK), node(LINK), 5_000, 100 * MS) == 115 * MS
 

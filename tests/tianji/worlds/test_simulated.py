@@ -69,6 +69,14 @@ def test_a_barrier_waits_for_the_slowest_and_relaxed_actors_do_not():
     assert rounds(relaxed) == pytest.approx(45 * 32.5 / 4, rel=0.02)
 
 
+def test_a_round_takes_what_its_configuration_states_at_least():
+    # On a share of a core the updates take longer, and a wait does not.
+    made = config(update_seconds=0.2)
+    for round_s, expected in ((0.03, 0.2), (0.1, 0.4)):  # Of computation at a quarter of the speed, or of waiting.
+        simulation, _ = ran(made, Constant((0.1,), round_s), 30.0, machine=Machine(cores=0.25))
+        assert rounds(simulation) == pytest.approx(30 / (0.1 + expected), abs=1)
+
+
 @pytest.mark.parametrize("name", DISCIPLINES.names())
 @pytest.mark.parametrize("learn", [False, True], ids=["pretended", "real"])
 def test_laws_hold_and_runs_end(name, learn):

@@ -68,6 +68,22 @@ def test_roles_that_share_a_process_train_the_same(small, placement):
     assert reports["buffer g0"].counters["chunks_forwarded"] == 2 * reports["learner g0"].counters["steps"] / 128
 
 
+def test_durations_of_lockstep_are_counts_that_repeat(small):
+    def told():
+        found = []
+        lockstep.run(small(groups=2), CARTPOLE, lambda m: found.append(m) if isinstance(m, Report) else _stop(m))
+        return {m.role: (m.histograms, m.counters) for m in found}
+
+    first = told()
+    assert first == told()
+    assert {name for histograms, _ in first.values() for name in histograms if name.startswith("took_")} == {
+        "took_adoption",
+        "took_fragment",
+        "took_mean",
+        "took_round",
+    }
+
+
 def test_another_seed_gives_another_run(small):
     assert not np.array_equal(train(small(world="lockstep")).weights, train(small(world="lockstep", seed=1)).weights)
 
@@ -84,6 +100,12 @@ def test_roles_account_for_their_time_and_nothing_is_lost(small):
     assert learner.busy_s["update"] > 0
     assert {"env", "infer", "send"} <= set(actor.busy_s)
     assert actor.wait_s["weights"] > 0
+    # 2,048 steps are 32 fragments of 64, and 16 rounds of two of them.
+    assert sum(actor.histograms["took_fragment"].values()) == 16
+    assert sum(learner.histograms["took_round"].values()) == 16
+    for report, name in ((actor, "fragment"), (learner, "round")):
+        # All the work was done within the processor time since the start.
+        assert 0 < report.counters[f"took_{name}_s"] <= report.counters["processor_s"] <= report.cpu_s
     assert sum(1 for m in messages if isinstance(m, Started)) == 3
     assert sum(len(m.episodes) for m in messages if isinstance(m, Episodes)) == result.episodes > 20
 
