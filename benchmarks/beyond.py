@@ -41,8 +41,8 @@ SMALL, BEYOND = (1, 2, 3, 4, 6, 8), (16, 64, 256, 1024, 4096)
 EXTRAPOLATED_TO = 512
 GBIT = (1.0, 10.0, 100.0)
 COSTLY = {("groups", "relaxed"): 1024}
-"""Most nodes, where more would cost more than they tell: relaxed groups never wait for the Root, which averages all the time."""
-AT_A_TIME = 1 << 13
+"""Most nodes, where more would cost more than they tell: relaxed groups never wait for the Root."""
+AT_A_TIME = 1 << 12
 """Rounds of a window, over all nodes: with many nodes there are fewer of each."""
 FEWEST_ROUNDS, MOST_ROUNDS = 4, 32
 
@@ -72,16 +72,16 @@ class Recorded:
 
 
 MESSAGES_ACTOR, MESSAGES_LEARNER = 1, 4
-"""Messages of a round of a group with one actor: a chunk; the chunk's way on to the learner, the slot's way back over both edges,
-and weights."""
+"""Messages of a round of a group with one actor. The actor sends a chunk. It goes on to the learner, the slot comes back over both
+edges, and weights follow."""
 
 
 def recorded(bundles: Iterable[Bundle]) -> Recorded:
     """Times of work from cells on one node, and for the Root on two.
 
-    A process of a node with a budget of c cores that is alone to compute gets c seconds of a core a second. Strict roles compute
-    one after another, so their busy seconds times c are seconds of a core. Sending is part of the work of a fragment or a round,
-    but for what a message costs at the Root, because that is what grows with the nodes.
+    A process that computes alone on a node with a budget of c cores gets c seconds of a core a second. Strict roles compute one
+    after another, so their busy seconds times c are seconds of a core. Sending is part of the work of a fragment or a round,
+    except for what a message costs at the Root: that is what grows with the nodes.
 
     Raises
     ------

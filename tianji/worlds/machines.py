@@ -73,11 +73,6 @@ class Node:
             self._until[process] = start_ns + took - last
         return start_ns + took
 
-    def rests(self, process: Hashable) -> None:
-        """Note that a process waits after its latest piece, so that a process which begins when it ends has the core alone."""
-        if process in self._until:
-            self._until[process] -= 1
-
 
 def carried(source: Node, target: Node, size_bytes: int, sent_ns: int) -> int:
     """Time at which a message arrives that one node sends to another.

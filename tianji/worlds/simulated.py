@@ -154,10 +154,7 @@ class Process:
         first = self.hosts[0]
         port = first.role.next_model()
         self._only = None if port is None or first.models is None else first.models.inlets[port]
-        if not self._away:
-            self.node.rests(self)
-            return None
-        return min(until for until, _ in self._away.values())
+        return min((until for until, _ in self._away.values()), default=None)
 
 
 class Simulation(Workers):
