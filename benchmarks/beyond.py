@@ -26,7 +26,7 @@ from suites.session import catalogue
 from suites.statistics import usl
 from tianji.config import PPOConfig, TrainConfig
 from tianji.environments.description import EnvDescription
-from tianji.worlds.forecast import forecast
+from tianji.worlds.forecast import ENDLESS, forecast
 from tianji.worlds.machines import Machine
 
 EXPERIMENT, WORKLOAD = "ppo-cpu-weak", "cartpole-ppo-nodes"
@@ -72,8 +72,8 @@ class Recorded:
 
 
 MESSAGES_ACTOR, MESSAGES_LEARNER = 1, 4
-"""Messages of a round of a group with one actor. The actor sends a chunk. It goes on to the learner, the slot comes back over both
-edges, and weights follow."""
+"""Messages of a round of a group with one actor. The actor sends a chunk. It goes on to the learner, the slot comes back over
+both edges, and weights follow."""
 
 
 def recorded(bundles: Iterable[Bundle]) -> Recorded:
@@ -144,6 +144,7 @@ def point(workload: Workload, times: Recorded, topology: Topology, discipline: s
         network=workload.network,
         ppo=workload.ppo or PPOConfig(),
         discipline=discipline,
+        stop_steps=ENDLESS,
     )
     machine = Machine(
         cores=times.cores,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import msgspec
+from msgspec.structs import replace
 
 from tianji.config import TrainConfig
 from tianji.environments.description import EnvDescription
@@ -18,7 +18,8 @@ from tianji.worlds.pretended import Times
 from tianji.worlds.simulated import Process, Simulation
 
 ENDLESS = 1 << 50
-FIRST_STEP_S, GROWTH = 1e-3, 0.1
+"""Steps at which a run never stops."""
+FIRST_STEP_S, GROWTH = 1e-3, 0.03
 """Seconds of the simulation's clock until the first look at it, and by what share of the time each further look is later."""
 
 
@@ -78,7 +79,7 @@ def forecast(
     each = config.fusion_rounds if config.groups > 1 else 1
     before = -(-(min(rounds, 8) if warm_up is None else warm_up) // each) * each
     after = before + -(-rounds // each) * each
-    endless = msgspec.structs.replace(config, stop_steps=ENDLESS, stop_seconds=None, snapshot_every_steps=ENDLESS)
+    endless = replace(config, stop_steps=ENDLESS, stop_seconds=None, snapshot_every_steps=ENDLESS)
     readings: list[_Reading] = []
 
     def watch(name: str, events: Sequence[Event], effects: Sequence[Effect]) -> None:
