@@ -40,8 +40,12 @@ DISCIPLINES = ("strict", "relaxed")
 SMALL, BEYOND = (1, 2, 3, 4, 6, 8), (16, 64, 256, 1024, 4096)
 EXTRAPOLATED_TO = 512
 GBIT = (1.0, 10.0, 100.0)
-COSTLY = {("groups", "relaxed"): 1024}
-"""Most nodes, where more would cost more than they tell: relaxed groups never wait for the Root."""
+COSTLY = {("groups", "strict"): 1024, ("groups", "relaxed"): 256}
+"""Most nodes with links of another bandwidth than the measured one, where more would cost minutes each."""
+COSTLIEST = {("groups", "relaxed"): 512}
+"""Most nodes with links of the measured bandwidth. Relaxed groups never wait for the Root, so more would tell little."""
+WARM_UP = 2
+"""Rounds before a window. Times are constant, so a run is soon as it stays."""
 AT_A_TIME = 1 << 12
 """Rounds of a window, over all nodes: with many nodes there are fewer of each."""
 FEWEST_ROUNDS, MOST_ROUNDS = 4, 32
@@ -156,7 +160,7 @@ def point(workload: Workload, times: Recorded, topology: Topology, discipline: s
     if groups > 1:
         # Whole exchanges with the Root.
         rounds = -(-rounds // workload.fusion_rounds) * workload.fusion_rounds
-    found = forecast(config, CARTPOLE, times, machine, nodes, rounds)
+    found = forecast(config, CARTPOLE, times, machine, nodes, rounds, warm_up=WARM_UP)
     return Point(
         topology=topology,
         discipline=discipline,
@@ -238,7 +242,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     cells = [(topology, rule, *size) for topology in TOPOLOGIES for rule in DISCIPLINES for size in sizes]
     points = []
     for cell in cells:
-        if cell[-1] > min(options.most, COSTLY.get(cell[:2], options.most)):
+        topology, rule, gbit, nodes = cell
+        limits = COSTLIEST if gbit == link else COSTLY
+        if nodes > min(options.most, limits.get((topology, rule), options.most)):
             continue
         points.append(point(workload, times, *cell))
         print(f"predicted: {', '.join(map(str, cell))}: {points[-1].samples_per_s:,.0f}", file=sys.stderr, flush=True)

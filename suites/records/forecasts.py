@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta, Struct
 
-from suites.records import limits
+from suites.records import bundle, limits, store
 from suites.records.bundle import BundleError
 from suites.records.limits import Amount, Positive, Text
 
@@ -79,6 +79,16 @@ def read(roots: Iterable[Path]) -> list[Forecasts]:
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise BundleError(f"{path}: no forecast: {error}") from None
     return found
+
+
+def measured(roots: Sequence[Path]) -> list[Path]:
+    """These places without those that hold forecasts alone. All of them, if none holds anything else."""
+    found = [root for root in roots if not (files(root) and not _holds_runs(root))]
+    return found or list(roots)
+
+
+def _holds_runs(root: Path) -> bool:
+    return not _is_one(root.name) and bool(store.sealed([root]) or bundle.find([root]))
 
 
 def files(root: Path) -> list[Path]:

@@ -64,7 +64,7 @@ def forecast(
     nodes: int,
     rounds: int,
     *,
-    warm_up: int | None = None,
+    warm_up: int = 4,
 ) -> Forecast:
     """Simulate a window of a run that goes on.
 
@@ -74,16 +74,15 @@ def forecast(
         rounds of the first group's learner in the window. With several groups, they are extended to whole exchanges with the
         Root.
     warm_up
-        rounds before the window; None: as many as in it, at most 8, extended likewise.
+        rounds before the window.
     """
     each = config.fusion_rounds if config.groups > 1 else 1
-    before = -(-(min(rounds, 8) if warm_up is None else warm_up) // each) * each
-    after = before + -(-rounds // each) * each
+    after = warm_up + -(-rounds // each) * each
     endless = replace(config, stop_steps=ENDLESS, stop_seconds=None, snapshot_every_steps=ENDLESS)
     readings: list[_Reading] = []
 
     def watch(name: str, events: Sequence[Event], effects: Sequence[Effect]) -> None:
-        if name == FIRST and learner.rounds >= (before, after)[min(len(readings), 1)] and len(readings) < 2:
+        if name == FIRST and learner.rounds >= (warm_up, after)[min(len(readings), 1)] and len(readings) < 2:
             readings.append(_read(run, process.clock()))
 
     run = Simulation(endless, describe, times, machine=machine, nodes=nodes, trace=watch)
@@ -91,7 +90,7 @@ def forecast(
     learner = _learner(process.host(FIRST))
     while len(readings) < 2:
         run.run(max(FIRST_STEP_S, GROWTH * run.now_ns / 1e9))
-    return _between(*readings, config)
+    return _between(readings[0], readings[1], config)
 
 
 FIRST = "learner g0"
