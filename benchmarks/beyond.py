@@ -11,6 +11,7 @@ import resource
 import shlex
 import sys
 from collections.abc import Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
@@ -40,12 +41,12 @@ DISCIPLINES = ("strict", "relaxed")
 SMALL, BEYOND = (1, 2, 3, 4, 6, 8), (16, 64, 256, 1024, 4096)
 EXTRAPOLATED_TO = 512
 GBIT = (1.0, 10.0, 100.0)
-COSTLY = {("groups", "strict"): 1024, ("groups", "relaxed"): 256}
+COSTLY = {("groups", "strict"): 256, ("groups", "relaxed"): 256}
 """Most nodes with links of another bandwidth than the measured one, where more would cost minutes each."""
-COSTLIEST = {("groups", "relaxed"): 512}
+COSTLIEST = {("groups", "relaxed"): 256}
 """Most nodes with links of the measured bandwidth. Relaxed groups never wait for the Root, so more would tell little."""
 WARM_UP = 2
-"""Rounds before a window. Times are constant, so a run is soon as it stays."""
+"""Rounds before a window, at least. Times are constant, so a run is soon as it stays."""
 AT_A_TIME = 1 << 12
 """Rounds of a window, over all nodes: with many nodes there are fewer of each."""
 FEWEST_ROUNDS, MOST_ROUNDS = 4, 32
@@ -174,6 +175,17 @@ def point(workload: Workload, times: Recorded, topology: Topology, discipline: s
     )
 
 
+Cell = tuple[Topology, str, float, int]
+"""Topology, discipline, bandwidth in Gbit/s, and nodes."""
+
+
+def _most(cell: Cell, link_gbit: float) -> int:
+    """Most nodes to simulate in such a cell."""
+    topology, rule, gbit, _ = cell
+    limits = COSTLIEST if gbit == link_gbit else COSTLY
+    return limits.get((topology, rule), BEYOND[-1])
+
+
 @dataclass(frozen=True)
 class Extrapolation:
     """A law fitted to small runs, against the simulation of a large one."""
@@ -239,18 +251,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     workload = catalogue.load(WORKLOAD)
     link = times.link_bits_per_s / 1e9
     sizes = [(link, n) for n in (*SMALL, EXTRAPOLATED_TO)] + [(gbit, n) for gbit in GBIT for n in BEYOND]
-    cells = [(topology, rule, *size) for topology in TOPOLOGIES for rule in DISCIPLINES for size in sizes]
-    points = []
-    for cell in cells:
-        topology, rule, gbit, nodes = cell
-        limits = COSTLIEST if gbit == link else COSTLY
-        if nodes > min(options.most, limits.get((topology, rule), options.most)):
-            continue
-        points.append(point(workload, times, *cell))
-        print(f"predicted: {', '.join(map(str, cell))}: {points[-1].samples_per_s:,.0f}", file=sys.stderr, flush=True)
+    cells: list[Cell] = [(topology, rule, *size) for topology in TOPOLOGIES for rule in DISCIPLINES for size in sizes]
+    cells = [cell for cell in cells if cell[-1] <= min(options.most, _most(cell, link))]
+    with ProcessPoolExecutor() as pool:
+        # The longest first, so that no core is idle at the end.
+        order = sorted(cells, key=lambda cell: -cell[-1])
+        tasks = {cell: pool.submit(point, workload, times, *cell) for cell in order}
+        points = [tasks[cell].result() for cell in cells]
     print("\n".join(lines(points)))
-    usage = resource.getrusage(resource.RUSAGE_SELF)
-    print(f"processor time {usage.ru_utime:.0f} s, peak memory {usage.ru_maxrss / 1024:.0f} MB")
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    print(f"processor time {usage.ru_utime:.0f} s, peak memory of a process {usage.ru_maxrss / 1024:.0f} MB")
     if options.out is not None:
         command = shlex.join(["python", "-m", "benchmarks.beyond", *(sys.argv[1:] if arguments is None else arguments)])
         stated = {"fragment": times.fragment_s, "sample": times.samples_s, "message": times.message_s, "model": times.model_s}

@@ -1,4 +1,4 @@
-"""Predicted throughput on more nodes than were measured, with the measured points over it.
+"""Predicted throughput a node on more nodes than were measured, with the measured points over it.
 
 Predictions are of the simulated world (`suites.records.forecasts`). They are drawn and told as such, and enter no row, ratio,
 verdict or claim.
@@ -15,6 +15,7 @@ from reports.marks import Mark, intervals, legend, plain_log
 from reports.scaling.bends import Line
 from reports.scaling.view import Scaled
 from reports.styles import Drawing, Plot, Style, drawing
+from reports.table import Row
 from suites.scaling.ratios import HEADLINE
 
 COLOURS = {"strict": (VERMILION, ORANGE, INK), "relaxed": (BLUE, SKY, GREEN)}
@@ -25,7 +26,7 @@ TITLES = {"groups": "a learner a node, a Root", "one learner": "one learner for 
 
 
 def figure(views: Sequence[Scaled], style: Style) -> Drawing | None:
-    """Predicted throughput against nodes, a row of two panels an experiment, and what was measured of the same workload."""
+    """Predicted throughput a node against nodes, two panels an experiment, and what was measured of the same workload."""
     views = [scaled for scaled in views if scaled.predicted]
     if not views:
         return None
@@ -38,17 +39,22 @@ def figure(views: Sequence[Scaled], style: Style) -> Drawing | None:
         systems = dict.fromkeys(point.system for line in drawn for point in line.points if point.system is not None)
         for system in (name for name in systems if name in scaled.labels):
             name = f"measured: {scaled.title(system)}"
-            rows = scaled.line(system, HEADLINE)
+            rows = [_a_node(row) for row in scaled.line(system, HEADLINE)]
             found += [{**mark, "predicted": False} for mark in intervals(axis, system, name, "nodes", rows, joined=False)]
         marks += [{"experiment": scaled.setting.slug, "topology": topology, **mark} for mark in found]
         plain_log(axis.xaxis)
-        plain_log(axis.yaxis)
+        axis.set_ylim(bottom=0)
         axis.set_xlabel("nodes (log scale)")
         axis.set_title(f"{scaled.name}:\n{TITLES[topology]}", loc="left")
     for axis in axes[::2]:
-        axis.set_ylabel("samples/s (log scale)")
+        axis.set_ylabel("samples/s of each node")
     legend(chart, axes, style.legend_columns, [mark for mark in marks if not mark["predicted"]])
     return drawing(chart, marks)
+
+
+def _a_node(row: Row) -> Row:
+    """A row of throughput, divided by its nodes."""
+    return {**row, **{key: row[key] / row["nodes"] for key in ("value", "ci_low", "ci_high") if row[key] is not None}}
 
 
 def _predicted(axis: Axes, line: Line, bandwidths: Sequence[float]) -> Iterable[Mark]:
@@ -58,7 +64,7 @@ def _predicted(axis: Axes, line: Line, bandwidths: Sequence[float]) -> Iterable[
     colour = COLOURS.get(line.discipline, (INK,) * len(SIZES))[rank]
     axis.plot(
         [point.nodes for point in line.points],
-        [point.samples_per_s for point in line.points],
+        [point.samples_per_s / point.nodes for point in line.points],
         color=colour,
         linewidth=0.7,
         linestyle=(0, (2, 2)),
@@ -73,7 +79,7 @@ def _predicted(axis: Axes, line: Line, bandwidths: Sequence[float]) -> Iterable[
             "gbit": line.gbit,
             "nodes": point.nodes,
             "metric": HEADLINE,
-            "value": point.samples_per_s,
+            "value": point.samples_per_s / point.nodes,
             "binds": point.binds,
             "predicted": True,
         }

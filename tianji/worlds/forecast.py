@@ -74,15 +74,15 @@ def forecast(
         rounds of the first group's learner in the window. With several groups, they are extended to whole exchanges with the
         Root.
     warm_up
-        rounds before the window.
+        rounds before the window, extended likewise: after its first exchange a Root's answers have spread the groups in time.
     """
     each = config.fusion_rounds if config.groups > 1 else 1
-    after = warm_up + -(-rounds // each) * each
+    before, after = (-(-number // each) * each for number in (warm_up, warm_up + rounds))
     endless = replace(config, stop_steps=ENDLESS, stop_seconds=None, snapshot_every_steps=ENDLESS)
     readings: list[_Reading] = []
 
     def watch(name: str, events: Sequence[Event], effects: Sequence[Effect]) -> None:
-        if name == FIRST and learner.rounds >= (warm_up, after)[min(len(readings), 1)] and len(readings) < 2:
+        if name == FIRST and learner.rounds >= (before, after)[min(len(readings), 1)] and len(readings) < 2:
             readings.append(_read(run, process.clock()))
 
     run = Simulation(endless, describe, times, machine=machine, nodes=nodes, trace=watch)
