@@ -1,4 +1,4 @@
-"""`python -m suites list|doctor|run|tune|against|gate|pack|submit|validate|sessions`."""
+"""`python -m suites list|doctor|run|tune|calibrate|against|gate|pack|submit|validate|sessions`."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from programs.cli import DONE, FAILED, ConfigError, OneLineParser
 from programs.cli import run as run_command
 from programs.completion import add_completion
 from programs.registry import Registry
+from suites.calibration import command as calibration
 from suites.records import archive, listing, machine, tuned
 from suites.records.bundle import BundleError
 from suites.records.limits import Text
@@ -36,7 +37,7 @@ def parser() -> OneLineParser:
     top = OneLineParser(prog="tianji-bench", description="Measure distributed reinforcement-learning systems.")
     add_completion(top)
     commands = top.add_subparsers(
-        dest="command", required=True, metavar="list|doctor|run|tune|against|gate|pack|submit|validate|sessions"
+        dest="command", required=True, metavar="list|doctor|run|tune|calibrate|against|gate|pack|submit|validate|sessions"
     )
     listing = commands.add_parser("list", help="suites, profiles, workloads and systems")
     listing.add_argument("--json", action="store_true", help="print it as JSON, with titles and profiles")
@@ -77,6 +78,7 @@ def parser() -> OneLineParser:
         help="run in the open division, with the settings that `tune` chose: a file for each system and workload",
     )
     tuning.add(commands)
+    calibration.add(commands)
     against = commands.add_parser(
         "against", help="this revision's parts and another's, in turns, until it is known whether any is worse"
     )

@@ -43,8 +43,8 @@ class Account:
     """Account of seconds by cause.
 
     Busy causes are env, infer, send, update and save. Waiting causes are samples, weights, credit, barrier, stop and simulator.
-    Durations of whole pieces of work are kept as distributions: `fragment`, `simulator` (a fragment's wait), `round`, `mean` and
-    `adoption`.
+    Durations of whole pieces of work are kept as distributions: `fragment`, `simulator` (a fragment's wait), `round`, `mean`
+    and `adoption`.
     """
 
     def __init__(self) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TypeVar
 
 import msgspec
 import numpy as np
@@ -80,6 +79,8 @@ class Round(Struct, frozen=True, forbid_unknown_fields=True):
     """Samples of the round, each counted once."""
     compute: Durations
     """Of a core, without the wait that a configuration states."""
+    reuse: float | None = None
+    """Rows trained on for each sample, such as the epochs of PPO. None: not known."""
 
 
 class Work(Struct, frozen=True, forbid_unknown_fields=True):
@@ -97,6 +98,8 @@ class Work(Struct, frozen=True, forbid_unknown_fields=True):
 
     def __post_init__(self) -> None:
         sizes = [self.parameters, *(r.samples for r in self.rounds), *(min(f.steps, f.environments) for f in self.fragments)]
+        if any(one.reuse is not None and not 0 < one.reuse < math.inf for one in self.rounds):
+            raise ValueError("rows trained on for each sample are above 0")
         if not self.fragments or not self.rounds or min(sizes) < 1:
             raise ValueError("work has fragments and rounds, and sizes of at least 1")
 
@@ -143,15 +146,12 @@ def load(path: Path) -> Calibration:
         raise ConfigError(f"{path}: not a calibration: {error}") from None
 
 
-M = TypeVar("M", Fragment, Round)
-
-
 class Drawn:
     """Times of work, drawn from measured distributions (`Times`).
 
     Each actor and each learner has a stream of its own: the recorded durations in random order, again and again. Sizes that
-    were not measured are scaled from the nearest: fragments by steps and environments, and rounds by samples. The wait for a
-    simulator with stated delays follows from the configuration, as in the real world.
+    were not measured are scaled from the nearest: fragments by steps and environments, and rounds by samples and by reuse.
+    The wait for a simulator with stated delays follows from the configuration, as in the real world.
 
     Raises
     ------
@@ -172,7 +172,7 @@ class Drawn:
         self._longer = rows / (fragment.steps * fragment.environments)
         self._wait, self._waits_longer = fragment.wait, config.fragment_steps / fragment.steps
         self._stated = None if config.simulator is None else StatedWaits(config)
-        self._rounds = work.rounds
+        self._rounds, self._reuse = work.rounds, config.reuse
 
     def fragment(self, actor: int) -> tuple[float, float]:
         compute_s = self._longer * self._draw(0, actor, self._compute)
@@ -184,7 +184,8 @@ class Drawn:
         if not samples:
             return 0.0
         nearest = min(self._rounds, key=lambda one: abs(math.log(one.samples / samples)))
-        return samples / nearest.samples * self._draw(4 + self._rounds.index(nearest), group, nearest.compute)
+        more = 1.0 if nearest.reuse is None else self._reuse / nearest.reuse
+        return more * samples / nearest.samples * self._draw(4 + self._rounds.index(nearest), group, nearest.compute)
 
     def mean(self, groups: int) -> float:
         # A learner that adopts asks with 1, and a Root of one group does nothing else.

@@ -177,6 +177,8 @@ class Simulation(Workers):
     ----------
     now_ns
         time of the simulation.
+    messages
+        number of messages between processes so far.
     """
 
     def __init__(
@@ -193,7 +195,7 @@ class Simulation(Workers):
     ) -> None:
         # Workers ask for the world: in this one nothing may depend on a clock of theirs.
         self.config = config = msgspec.structs.replace(config, world="lockstep")
-        self.now_ns = 0
+        self.now_ns = self.messages = 0
         self._describe, self._times, self._learn, self._listener = describe, times, learn, on_message
         self._reason: str | None = None
         self._begun = False
@@ -234,6 +236,7 @@ class Simulation(Workers):
             deliver()
             receiver.rings(host, target)
             return
+        self.messages += 1
         machine = sender.node.machine
         sending = ceil((machine.message_seconds + size_bytes / machine.copy_bytes_per_s) * 1e9)
         sender.local_ns = sender.node.compute(sender, sender.local_ns, sending, last=True)

@@ -1,0 +1,1 @@
+"""Calibration: what work and messages take on this machine, as the simulated world needs it."""

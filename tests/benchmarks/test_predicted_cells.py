@@ -1,0 +1,89 @@
+"""Predictions of scaling cells from a calibration, against closed forms; and how misses are named."""
+
+import pytest
+from elsewhere import ROOT
+
+from benchmarks.predicted_cells import Figures, main, misses, node_of, predicted, share, table
+from programs.cli import ConfigError
+from suites.scaling.sweep import EXPERIMENTS
+from tianji.telemetry import Account, bin_of
+from tianji.worlds.calibration import Calibration, Durations, Fragment, Round, Work
+from tianji.worlds.machines import Machine
+
+FRAGMENT, ROUND = 0.004, 0.008
+PPO = EXPERIMENTS["ppo-cpu-weak"]
+
+
+def always(seconds):
+    return Durations(1, seconds, {bin_of(round(seconds * 1e9)): 1})
+
+
+def calibration(**more):
+    work = Work(
+        "CartPole-v1", (Fragment(32, 8, always(FRAGMENT)),), (Round(256, always(ROUND)),), 9155, always(1e-5), always(1e-4)
+    )
+    return Calibration(Machine(cores=2, **more), "made up", {PPO.workload: work})
+
+
+def test_a_cell_takes_what_was_calibrated_on_its_share_of_a_core():
+    found = predicted(calibration(), PPO, "tianji", 1, 10.0)
+    # Actors, two of four environments each, sample on the node's fifth of a core, and then the learner trains on it.
+    assert found.samples_per_s == pytest.approx(256 * 0.2 / (FRAGMENT + ROUND), rel=0.05)
+    assert found.lag_rounds == 0
+    assert found.waits["actor"] == pytest.approx(ROUND / (FRAGMENT + ROUND), abs=0.05)
+
+
+def test_copies_are_as_many_as_nodes_and_groups_lose_to_them_by_exchanges():
+    slow = calibration(latency_seconds=0.5)
+    copies, groups = (predicted(slow, PPO, name, 2, 10.0).samples_per_s for name in ("tianji-copies", "tianji"))
+    assert copies == 2 * predicted(slow, PPO, "tianji", 1, 10.0).samples_per_s
+    # Groups wait for two hops of half a second after every 16 rounds of .06 s.
+    assert 0.4 * copies < groups < 0.65 * copies
+
+
+def test_nodes_have_their_budget_and_link_or_share_the_machine():
+    machine = Machine(cores=2, link_bytes_per_s=3e9)
+    assert node_of(machine, PPO, 8) == Machine(cores=0.2, link_bytes_per_s=1.25e8)
+    assert node_of(machine, EXPERIMENTS["dqn-link-weak"], 8).cores == 0.25
+
+
+def test_every_limit_has_its_miss():
+    was = Figures(1000.0, 1.0, {"actor": 0.5, "learner": None})
+    assert misses(Figures(1090.0, 2.0, {"actor": 0.54, "learner": 0.9}), was) == []
+    assert misses(Figures(890.0, 2.5, {"actor": 0.44, "learner": 0.9}), was) == ["throughput", "lag", "actors' waiting"]
+    assert misses(Figures(1000.0, None, {"actor": None, "learner": None}), was) == []
+
+
+def test_a_share_of_waiting_leaves_out_the_end():
+    account = Account()
+    account.busy_ns["update"] = 60
+    account.wait_ns.update(samples=30, barrier=10, stop=900)
+    assert share([account], ["samples", "barrier"]) == 0.4
+    assert share([], ["samples"]) is None
+
+
+def test_predictions_stand_beside_a_sealed_session():
+    sealed = ROOT / "results" / "reference" / "scaling" / "ppo-five-blocks.parquet"
+    *rows, _, last = table(calibration(), PPO.id, ["tianji", "tianji-relaxed"], [1, 5], sealed)
+    assert "*predicted*" in rows[0]
+    # Five nodes were not measured, nor was the other system.
+    assert len(rows) == 3
+    name, nodes, expected, was, *_, missed = (cell.strip() for cell in rows[2].strip("|").split("|"))
+    assert (name, nodes, missed.split(",")[0]) == ("tianji", "1", "throughput")
+    assert expected != was
+    assert last.startswith("0 of 1 cells are right")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["ppo-cpu-weak", "--nodes", "0"], "--nodes 0"),
+        (["ppo-cpu-week"], "unknown experiment"),
+        (["dqn-cpu-weak"], "was not calibrated"),
+        (["ppo-cpu-weak", "--systems", "sb3"], "only tianji"),
+    ],
+)
+def test_wrong_input_is_one_line(arguments, says, tmp_path):
+    calibration().save(tmp_path / "calibration.json")
+    with pytest.raises(ConfigError, match=says):
+        main([*arguments, "--machine", str(tmp_path / "calibration.json")])
