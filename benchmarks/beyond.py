@@ -40,7 +40,6 @@ TOPOLOGIES: tuple[Topology, ...] = ("groups", "one learner")
 DISCIPLINES = ("strict", "relaxed")
 SMALL, BEYOND = (1, 2, 3, 4, 6, 8), (16, 64, 256, 1024, 4096)
 EXTRAPOLATED_TO = 512
-GBIT = (1.0, 10.0, 100.0)
 COSTLY = {("groups", "strict"): 256, ("groups", "relaxed"): 256}
 """Most nodes with links of another bandwidth than the measured one, where more would cost minutes each."""
 COSTLIEST = {("groups", "relaxed"): 256}
@@ -236,6 +235,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.beyond", description="Predict throughput on up to 4,096 nodes.")
     parser.add_argument("--recorded", type=Path, default=RECORDED, metavar="FILE", help="sealed session (default: %(default)s)")
     parser.add_argument("--most", type=int, default=BEYOND[-1], metavar="N", help="most nodes (default: %(default)s)")
+    parser.add_argument("--disciplines", default=",".join(DISCIPLINES), metavar="A,B", help="(default: %(default)s)")
+    parser.add_argument("--gbit", default="1,10,100", metavar="X,Y,...", help="bandwidths of links (default: %(default)s)")
     parser.add_argument("--out", type=Path, metavar=f"FILE{forecasts.SUFFIX}", help="a file for the predictions")
     options = parser.parse_args(arguments)
     try:
@@ -250,8 +251,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commit = machines.manifest()["git_commit"] or "unknown"
     workload = catalogue.load(WORKLOAD)
     link = times.link_bits_per_s / 1e9
-    sizes = [(link, n) for n in (*SMALL, EXTRAPOLATED_TO)] + [(gbit, n) for gbit in GBIT for n in BEYOND]
-    cells: list[Cell] = [(topology, rule, *size) for topology in TOPOLOGIES for rule in DISCIPLINES for size in sizes]
+    sizes = [(link, n) for n in (*SMALL, EXTRAPOLATED_TO)] + [
+        (gbit, n) for gbit in map(float, options.gbit.split(",")) for n in BEYOND
+    ]
+    cells: list[Cell] = [
+        (topology, rule, *size) for topology in TOPOLOGIES for rule in options.disciplines.split(",") for size in sizes
+    ]
     cells = [cell for cell in cells if cell[-1] <= min(options.most, _most(cell, link))]
     with ProcessPoolExecutor() as pool:
         # The longest first, so that no core is idle at the end.
