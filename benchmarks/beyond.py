@@ -244,6 +244,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise ConfigError(f"--out {options.out}: its name must end with {forecasts.SUFFIX}, by which reports find it")
         if not options.recorded.is_file():
             raise ConfigError(f"--recorded {options.recorded}: no such file")
+        rules = [rule for rule in DISCIPLINES if rule in options.disciplines.split(",")]
+        try:
+            bandwidths = [float(text) for text in options.gbit.split(",")]
+        except ValueError:
+            raise ConfigError(f"--gbit {options.gbit}: numbers are needed, for instance 1,10") from None
+        if not rules or min(bandwidths) <= 0:
+            raise ConfigError(f"--disciplines are of {', '.join(DISCIPLINES)}, and --gbit above 0")
         times = recorded(archive.read(options.recorded))
     except (ConfigError, BundleError) as error:
         print(f"beyond: {error}", file=sys.stderr)
@@ -251,12 +258,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commit = machines.manifest()["git_commit"] or "unknown"
     workload = catalogue.load(WORKLOAD)
     link = times.link_bits_per_s / 1e9
-    sizes = [(link, n) for n in (*SMALL, EXTRAPOLATED_TO)] + [
-        (gbit, n) for gbit in map(float, options.gbit.split(",")) for n in BEYOND
-    ]
-    cells: list[Cell] = [
-        (topology, rule, *size) for topology in TOPOLOGIES for rule in options.disciplines.split(",") for size in sizes
-    ]
+    sizes = [(link, n) for n in (*SMALL, EXTRAPOLATED_TO)] + [(gbit, n) for gbit in bandwidths for n in BEYOND]
+    cells: list[Cell] = [(topology, rule, *size) for topology in TOPOLOGIES for rule in rules for size in sizes]
     cells = [cell for cell in cells if cell[-1] <= min(options.most, _most(cell, link))]
     with ProcessPoolExecutor() as pool:
         # The longest first, so that no core is idle at the end.

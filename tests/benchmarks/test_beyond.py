@@ -47,7 +47,13 @@ def test_a_file_is_written_that_reports_read(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"), [(["--out", "x.json"], "must end with"), (["--recorded", "gone.parquet"], "no such file")]
+    ("arguments", "says"),
+    [
+        (["--out", "x.json"], "must end with"),
+        (["--recorded", "gone.parquet"], "no such file"),
+        (["--gbit", "x"], "numbers are needed"),
+        (["--gbit", "0"], "above 0"),
+    ],
 )
 def test_bad_input_is_one_line(arguments, says, capsys):
     assert main(arguments) == 2

@@ -8,6 +8,7 @@ from tianji.config import PPOConfig, TrainConfig
 from tianji.environments.description import EnvDescription
 from tianji.worlds.forecast import forecast
 from tianji.worlds.machines import Machine
+from tianji.worlds.simulated import IDEAL
 
 CARTPOLE = EnvDescription("CartPole-v1", (4,), "<f4", 0, 2)
 STEPS, WIDTH = 8, 4
@@ -33,7 +34,7 @@ class Constant:
         return groups * self.model_s
 
 
-def run(times, nodes, *, one_learner=False, discipline="strict", machine=Machine(), fusion_rounds=1, rounds=8):
+def run(times, nodes, *, one_learner=False, discipline="strict", machine=IDEAL, fusion_rounds=1, rounds=8):
     groups = 1 if one_learner else nodes
     config = TrainConfig(
         env=CARTPOLE.env,
