@@ -27,7 +27,7 @@ def add(commands: _SubParsersAction[Any]) -> None:
         "--workloads", metavar="W,...", help="workloads, or paths to .toml files (default: those of the suite scaling)"
     )
     one.add_argument(
-        "--seconds", type=float, default=SECONDS, metavar="S", help="of each of two runs of a workload (default: %(default)g)"
+        "--seconds", type=float, default=SECONDS, metavar="S", help="of each of two runs of a workload (default: %(default)s)"
     )
 
 
