@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -18,8 +18,9 @@ import pandas as pd
 from reports import escaping, families, summaries
 from reports.table import Row, Table, hashable
 from reports.tables import counted
-from suites.records import machine, statement, store
+from suites.records import forecasts, machine, statement, store
 from suites.records.bundle import Bundle, BundleError
+from suites.records.forecasts import Forecasts
 from suites.records.limits import blamed
 from suites.records.notes import Superseded
 from suites.records.statement import Statement
@@ -57,6 +58,8 @@ class Dataset:
     """What was read and is not counted, in words."""
     stated: Mapping[str, Statement] = field(default_factory=dict)
     """By session, the plan that was stated before it began."""
+    forecasts: Sequence[Forecasts] = ()
+    """What was simulated. No row and no series has anything of it."""
 
     @property
     def rows(self) -> list[Row]:
@@ -96,14 +99,14 @@ def grouped(bundles: Iterable[Bundle], names: Mapping[tuple[Any, ...], str]) -> 
 
 
 def load(roots: list[Path]) -> Dataset:
-    """Read every bundle under these folders and compute what they say.
+    """Read every bundle under these folders and compute what they say. Forecasts among them stay apart.
 
     Raises
     ------
     suites.records.bundle.BundleError
         for a folder without bundles, and for the first bundle that breaks the schema or lacks what its suite promises.
     """
-    loaded = store.load(roots)
+    loaded = store.load(forecasts.measured(roots))
     bundles, tuning = without_tuning(loaded.bundles)
     bundles, left_out = without_smoke(bundles)
     left_out += tuning
@@ -135,7 +138,7 @@ def load(roots: list[Path]) -> Dataset:
             unusable += found.unusable
     series = {name: joined(frames) for name, frames in parts.items()}
     series["certificate"] = summaries.of_certificates(loaded.certificates)
-    return Dataset(Table(rows), series, unusable, bundles, left_out, loaded.stated)
+    return Dataset(Table(rows), series, unusable, bundles, left_out, loaded.stated, forecasts.read(roots))
 
 
 def _check_each(groups: Mapping[Key, list[Bundle]]) -> None:

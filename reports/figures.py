@@ -21,6 +21,7 @@ from reports.dataset import Dataset
 from reports.disciplines import figures as disciplines
 from reports.looks import INK
 from reports.price import figures as price
+from reports.scaling import beyond
 from reports.scaling import figures as scaling
 from reports.staleness import figures as staleness
 from reports.styles import Drawing, Plot, Style
@@ -36,6 +37,7 @@ REGISTRY: tuple[Plot, ...] = (
     *price.PLOTS,
     *transmission.PLOTS,
     *scaling.PLOTS,
+    beyond.PLOT,
 )
 KINDS = ("svg", "pdf", "png")
 INDEX = "figures.json"

@@ -1,10 +1,10 @@
-"""`python -m tianji train|evaluate|disciplines|keys`."""
+"""`python -m tianji train|evaluate|plan|disciplines|keys`."""
 
 from __future__ import annotations
 
 import os
 import sys
-from argparse import ArgumentParser
+from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -45,7 +45,7 @@ def parser() -> OneLineParser:
     top = OneLineParser(prog="tianji", description="Train Gymnasium environments with decoupled actors, buffer and learner.")
     top.add_argument("--version", action="version", version=f"tianji {__version__}", help="print the version and exit")
     add_completion(top)
-    commands = top.add_subparsers(dest="command", required=True, metavar="train|evaluate|disciplines|keys")
+    commands = top.add_subparsers(dest="command", required=True, metavar="train|evaluate|plan|disciplines|keys")
     train = commands.add_parser("train", help="train a policy")
     environments = f"{PPOConfig.environments}, or {DQNConfig.environments} for dqn"
     train.add_argument(
@@ -85,10 +85,28 @@ def parser() -> OneLineParser:
     evaluate.add_argument(
         "--seed", type=int, default=0, metavar="S", help="seed of the first episode; later ones count up (default: %(default)s)"
     )
+    _plan(commands.add_parser("plan", help="predict what each discipline and topology would give on a cluster"))
     commands.add_parser("disciplines", help="who waits for whom: every discipline, and its laws")
     keys = commands.add_parser("keys", help="make the key file that encrypts a run between hosts")
     keys.add_argument("file", type=Path, metavar="FILE", help="a new file, which only you can read; copy it to every host")
     return top
+
+
+def _plan(one: ArgumentParser) -> None:
+    """Add the options of `plan`."""
+    one.add_argument("--env", required=True, metavar="ID", help="as for train; PPO with its default settings is predicted")
+    one.add_argument("--nodes", required=True, type=int, metavar="N", help="nodes of the cluster")
+    one.add_argument(
+        "--machine",
+        type=Path,
+        metavar="FILE",
+        help="one node, as `python -m suites calibrate --out FILE` measures it (required)",
+    )
+    one.add_argument("--gbit", type=float, metavar="X", help="bandwidth of a node's link in Gbit/s (default: as calibrated)")
+    one.add_argument("--actors", type=int, metavar="N", help="actors of each node (default: one per core of the machine)")
+    one.add_argument(
+        "--price-per-node-hour", type=float, metavar="P", help="adds the cost of a million samples, in P's currency"
+    )
 
 
 def _setting(parser: ArgumentParser, name: str, about: str, metavar: str | None = None, default: str | None = None) -> None:
@@ -326,6 +344,49 @@ def evaluate(options: Any) -> int:
     return DONE
 
 
+def plan(options: Any) -> int:
+    """Print what is predicted for a cluster."""
+    from rich.console import Console
+
+    from tianji.run import plan as planned
+    from tianji.run.training import check
+    from tianji.worlds.calibration import load
+
+    if options.machine is None:
+        raise ConfigError(
+            "plan: --machine is missing; `python -m suites calibrate --out FILE` measures this machine in minutes"
+        )
+    if not 2 <= options.nodes <= planned.MOST_NODES:
+        raise ConfigError(f"--nodes {options.nodes}: a plan is for 2 to {planned.MOST_NODES} nodes")
+    for name in ("gbit", "price_per_node_hour"):
+        value = getattr(options, name)
+        if value is not None and not 0 < value < float("inf"):
+            raise ConfigError(f"--{name.replace('_', '-')} {value:g}: must be a positive number")
+    calibration = load(options.machine)
+    machine, assumed = planned.cluster(calibration, options.gbit)
+    chosen = Namespace(**dict.fromkeys((*NAMED, "resume", "config")), set=[])
+    chosen.env, chosen.algo = options.env, "ppo"
+    cores = min(machine.cores, PPOConfig.environments)
+    chosen.actors = max(1, int(cores)) if options.actors is None else options.actors
+    config = settings(chosen)
+    describe = check(config)
+    workload, source = planned.known(calibration, config, describe), f"calibrated on {calibration.measured_on}"
+    if workload is None:
+        print(f"{options.env} is not in {options.machine}: measuring it here for some seconds", file=sys.stderr, flush=True)
+        workload, source = options.env, "measured now, on this machine"
+        work = planned.measured_now(config, describe)
+        calibration = msgspec.structs.replace(calibration, work={workload: work})
+    link = machine.link_bytes_per_s * 8 / 1e9
+    print(
+        f"predicted, not measured: PPO on {options.env}, {options.nodes} nodes of {config.actors} actors x "
+        f"{config.envs_per_actor} environments, {link:g} Gbit/s"
+    )
+    found = list(planned.lines(config, describe, calibration, workload, machine, options.nodes))
+    Console().print(planned.table(found, options.nodes, options.price_per_node_hour))
+    print("\n".join([f"{planned.rounds_of(options.nodes)} rounds of each node simulated; work {source}", *assumed]))
+    return DONE
+
+
 def disciplines(options: Any) -> int:
     """Print the table of all disciplines."""
     from tianji.disciplines.registry import table
@@ -349,7 +410,9 @@ def keys(options: Any) -> int:
 
 def main(arguments: Sequence[str]) -> int:
     options = parser().parse_args(arguments)
-    return {"train": train, "evaluate": evaluate, "disciplines": disciplines, "keys": keys}[options.command](options)
+    return {"train": train, "evaluate": evaluate, "plan": plan, "disciplines": disciplines, "keys": keys}[options.command](
+        options
+    )
 
 
 def console() -> int:

@@ -11,6 +11,7 @@ import pandas as pd
 from reports import bounds
 from reports.dataset import Dataset, Key
 from reports.pairs import NODE_SYSTEMS, REFERENCE
+from reports.scaling.bends import Line, lines
 from reports.scaling.deviations import gathered, told_once
 from reports.table import Row
 from reports.tables import how_many, with_interval
@@ -31,7 +32,7 @@ class Scaled(View):
     suite = SUITE
     prefix = f"{SUITE}-"
     order = NODE_SYSTEMS
-    parts = ("most", "speedup", "nodes", "times", "laws", "traffic", "checks", "setup")
+    parts = ("most", "speedup", "nodes", "times", "laws", "traffic", "checks", "setup", "beyond")
     sparse = True
     counts_nodes = True
 
@@ -181,6 +182,12 @@ class Scaled(View):
         """Number of nodes, of runs, and what was measured before them on each node."""
         found = self.points("scaling-checks").groupby("nodes", sort=True)
         return [(int(n), len(own[["system", "session", "block"]].drop_duplicates()), own) for n, own in found]  # type: ignore[arg-type]
+
+    @property
+    def predicted(self) -> list[Line]:
+        """What was simulated of this experiment on such a testbed. It is in no table with measured values."""
+        own = (self.setting.workload, self.setting.testbed)
+        return [line for one in self.data.forecasts if (one.experiment, one.testbed) == own for line in lines(one)]
 
     @property
     def trained(self) -> bool:

@@ -46,6 +46,10 @@ class Node:
     """Time at which everything that was sent has left."""
     in_ns: int = 0
     """Time at which everything that arrived has been taken in."""
+    out_busy_ns: int = 0
+    """For how long its link has carried what leaves it."""
+    in_busy_ns: int = 0
+    """For how long its link has carried what reaches it."""
     processes: int = 0
     """Number of processes on it."""
     _until: dict[Hashable, int] = field(default_factory=dict)
@@ -80,7 +84,10 @@ def carried(source: Node, target: Node, size_bytes: int, sent_ns: int) -> int:
     out, into = source.machine, target.machine
     source.out_ns = max(source.out_ns, sent_ns)
     first_ns = source.out_ns + math.ceil(out.latency_seconds * 1e9)
-    source.out_ns += math.ceil(size_bytes / out.link_bytes_per_s * 1e9)
-    slowest = min(out.link_bytes_per_s, into.link_bytes_per_s)
-    target.in_ns = max(target.in_ns, first_ns) + math.ceil(size_bytes / slowest * 1e9)
+    leaves_ns = math.ceil(size_bytes / out.link_bytes_per_s * 1e9)
+    arrives_ns = math.ceil(size_bytes / min(out.link_bytes_per_s, into.link_bytes_per_s) * 1e9)
+    source.out_ns += leaves_ns
+    source.out_busy_ns += leaves_ns
+    target.in_ns = max(target.in_ns, first_ns) + arrives_ns
+    target.in_busy_ns += arrives_ns
     return target.in_ns

@@ -73,8 +73,8 @@ class Process:
     def compute(self, seconds: float, *, deaf: bool = False) -> Iterator[int]:
         """Compute for so long, in pieces. The iterator gives the length of each when it is over."""
         left = ceil(seconds * 1e9)
-        # Nobody takes a core away where there are enough.
-        most = QUANTUM_NS if self.node.crowded else left
+        # Nobody takes a core away where there are enough. Of a share of a core, a piece is as much as it gives in this time.
+        most = ceil(QUANTUM_NS * min(1.0, self.node.machine.cores)) if self.node.crowded else left
         while left > 0:
             work, start = min(left, most), self.local_ns
             left -= work

@@ -61,3 +61,12 @@ def test_the_slower_of_two_links_sets_the_time():
     fast = Machine(latency_seconds=0.010, link_bytes_per_s=1e7)
     assert carried(node(fast), node(LINK), 5_000, 0) == 15 * MS
     assert carried(node(LINK), node(fast), 5_000, 0) == 15 * MS
+
+
+def test_a_link_counts_for_how_long_it_is_busy_each_way():
+    slow, fast = Node(Machine(link_bytes_per_s=1e3)), Node(Machine(link_bytes_per_s=1e4))
+    carried(fast, slow, 10, 0)
+    carried(fast, slow, 10, 0)
+    # The fast link has sent a message in 1 ms; the slow one takes it in for 10 ms.
+    assert (fast.out_busy_ns, slow.in_busy_ns) == (2_000_000, 20_000_000)
+    assert (fast.in_busy_ns, slow.out_busy_ns) == (0, 0)
