@@ -1,12 +1,13 @@
 """Simulates a run of many groups with a Root, a node each: `python -m benchmarks.many_groups --groups 1,64,4096`.
 
 Times of work are stated on the command line, so a line says where this topology bends if work takes these times, and what the
-simulation itself costs. Weights are those of the network of `cartpole-ppo-zoo`.
+simulation itself costs. Weights are those of the network of `cartpole-ppo-zoo`. `--fan-in` puts Roots in a tree.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import resource
 import sys
 import time
@@ -39,8 +40,8 @@ class Stated:
     def round(self, group: int, samples: int) -> float:
         return self.round_s
 
-    def mean(self, groups: int) -> float:
-        return groups * self.model_s
+    def mean(self, models: int) -> float:
+        return models * self.model_s
 
 
 @dataclass(frozen=True)
@@ -53,11 +54,14 @@ class Outcome:
     """Processor time of the simulation."""
 
 
-def simulated(groups: int, rounds: int, actors: int, discipline: str, machine: Machine, times: Stated) -> Outcome:
+def simulated(
+    groups: int, rounds: int, actors: int, discipline: str, machine: Machine, times: Stated, fan_in: int | None = None
+) -> Outcome:
     """Simulate so many rounds of every group."""
     config = TrainConfig(
         env=CARTPOLE.env,
         groups=groups,
+        fan_in=fan_in,
         actors=actors,
         envs_per_actor=ENVIRONMENTS,
         chunk_slots=4,
@@ -80,6 +84,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Print a line for each number of groups."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.many_groups", description="Simulate many groups with a Root.")
     parser.add_argument("--groups", default="1,8,64", metavar="N,M,...", help="numbers of groups (default: %(default)s)")
+    parser.add_argument(
+        "--fan-in", default="none", metavar="N,M,...", help="most children of a Root; none: one Root (default: %(default)s)"
+    )
     parser.add_argument("--rounds", type=int, default=20, metavar="N", help="rounds of each group (default: %(default)s)")
     parser.add_argument("--actors", type=int, default=1, metavar="N", help="actors of each group (default: %(default)s)")
     parser.add_argument("--discipline", default="strict", metavar="NAME", help="(default: %(default)s)")
@@ -95,15 +102,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     machine = Machine(latency_seconds=options.latency_us / 1e6, link_bytes_per_s=options.gbit * 1e9 / 8)
     times = Stated(options.fragment_ms / 1e3, options.round_ms / 1e3, options.model_us / 1e6)
-    print("| groups | steps/s | a group's share of one alone | processor time, s | peak memory so far, MB |")
-    print("|---|---|---|---|---|")
+    print("| groups | fan-in | steps/s | a group's share of one alone | processor time, s | peak memory so far, MB |")
+    print("|---|---|---|---|---|---|")
     numbers = [int(number) for number in options.groups.split(",")]
+    widths = [None if width == "none" else int(width) for width in options.fan_in.split(",")]
     alone = simulated(1, options.rounds, options.actors, options.discipline, machine, times).steps_per_s
-    for groups in numbers:
-        found = simulated(groups, options.rounds, options.actors, options.discipline, machine, times)
+    for groups, fan_in in itertools.product(numbers, widths):
+        found = simulated(groups, options.rounds, options.actors, options.discipline, machine, times, fan_in)
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         share = found.steps_per_s / groups / alone
-        print(f"| {groups} | {found.steps_per_s:,.0f} | {share:.3f} | {found.processor_s:.1f} | {peak:.0f} |")
+        cells = (
+            groups,
+            fan_in or "none",
+            f"{found.steps_per_s:,.0f}",
+            f"{share:.3f}",
+            f"{found.processor_s:.1f}",
+            f"{peak:.0f}",
+        )
+        print(f"| {' | '.join(map(str, cells))} |")
     return 0
 
 

@@ -49,7 +49,7 @@ class Stated:
     def round(self, group: int, samples: int) -> float:
         return self._round_s
 
-    def mean(self, groups: int) -> float:
+    def mean(self, models: int) -> float:
         return 0.0
 
 

@@ -17,16 +17,16 @@ Vector = NDArray[np.float32]
 
 FIELDS = 3
 STAMPS = 2
-"""Stamps of a message: of the group that sends or receives it, and of all others together."""
+"""Stamps of a message; see `Stamps`."""
 WORDS = 2 * FIELDS * STAMPS
 """Size of the stamps in a message, in float32 words. Their integers are stored bit by bit."""
 
 
 class Stamp(Struct, frozen=True, array_like=True):
-    """Contribution of one group to a model, or of all others together."""
+    """Contribution to a model of one group, of the groups under a Root, or of all others together."""
 
     number: int = 0
-    """Number of the group's push that the model contains; 0: none yet. Of the others: how many of them the model contains."""
+    """Number of the push that the model contains; 0: none yet. Of the others: how many groups the model contains of them."""
     samples: int = 0
     """Samples trained on since the push before, the weight of this push in the mean; 0 for the others."""
     steps: int = 0
@@ -34,7 +34,8 @@ class Stamp(Struct, frozen=True, array_like=True):
 
 
 Stamps = tuple[Stamp, Stamp]
-"""Stamps of a group and of all others together. So a message does not grow with the number of groups."""
+"""Stamps of the group that sends or receives a model, and of all others together. So a message does not grow with the number of
+groups. An inner Root sends the stamp of all groups under it, and as number of the others how many groups it has beyond one."""
 
 
 def message_size(parameters: int) -> int:

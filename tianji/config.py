@@ -205,6 +205,9 @@ class TrainConfig(Settings):
     Default: `strict` for PPO, else `relaxed`."""
     root: bool = False
     """Whether a Root stands between a learner and its actors even with one group."""
+    fan_in: Annotated[int, Meta(ge=2)] | None = None
+    """Most groups or Roots whose models one Root averages. If there are more, Roots form a tree (docs/groups.md). None: one for
+    all."""
     fusion_rounds: Positive = 1
     """Rounds of updates between two pushes of a group's model to the Root."""
     placement: str = "auto"

@@ -263,7 +263,7 @@ class Saved(Struct, frozen=True, array_like=True, tag=25):
 
 
 class Wiring(Struct, frozen=True, array_like=True, tag=22):
-    """From the launcher: the address of every edge."""
+    """From the launcher: addresses of the edges at which the receiver has an end, by the edge's name."""
 
     addresses: dict[str, str]
 

@@ -2,12 +2,12 @@
 
 In a group, actors push chunks to the buffer, the buffer pushes batches to the learner, and the learner pushes weights to the
 actors. Without a buffer, actors push to the learner. With a Root, each learner pushes its model to it, and the Root pushes the
-mean back.
+mean back. Roots may form a tree, in which each exchanges models with the one above in the same way.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Literal, TypeVar
 
 from msgspec import Struct
@@ -21,6 +21,9 @@ from tianji.layout import ChunkLayout, rollout_layout
 Kind = Literal["root", "learner", "buffer", "actor"]
 N = TypeVar("N", bound=Hashable)
 
+TOP = "root"
+"""Name of the Root that has none above it."""
+
 
 class RoleSpec(Struct, frozen=True):
     """One role: its kind, its group and index, and its name as `ps` shows it."""
@@ -29,7 +32,10 @@ class RoleSpec(Struct, frozen=True):
     index: int
     """Number of an actor within its group; 0 for other roles."""
     group: int
+    """Number of its group; of a Root: the first group under it."""
     name: str
+    under: str = ""
+    """Name of the Root with which a learner or a Root exchanges models; empty: none."""
 
 
 class Topology(Struct, frozen=True):
@@ -43,15 +49,19 @@ class Topology(Struct, frozen=True):
         """Whether some address is known only after it was bound."""
         return any(address.startswith("tcp://") and address.endswith(":0") for address in self.addresses.values())
 
+    def only(self, edges: Iterable[str]) -> Topology:
+        """The same roles with the addresses of these edges alone."""
+        return Topology(self.roles, {edge: self.addresses[edge] for edge in edges})
+
     @property
     def learner_port(self) -> Literal["batches", "chunks"]:
         """Port on which a learner receives chunks."""
         return "batches" if any(role.kind == "buffer" for role in self.roles) else "chunks"
 
 
-def mean(group: int) -> str:
-    """The edge from the Root to a learner."""
-    return f"mean{group}"
+def mean(role: RoleSpec) -> str:
+    """The edge to a learner or a Root from the Root above."""
+    return f"mean{_in_tree(role)}"
 
 
 def chunks(group: int) -> str:
@@ -69,9 +79,13 @@ def weights(group: int) -> str:
     return f"weights{group}"
 
 
-def model(group: int) -> str:
-    """The edge from a learner to the Root."""
-    return f"model{group}"
+def model(role: RoleSpec) -> str:
+    """The edge from a learner or a Root to the Root above."""
+    return f"model{_in_tree(role)}"
+
+
+def _in_tree(role: RoleSpec) -> str:
+    return role.name.removeprefix(TOP).replace(" ", "-") if role.kind == "root" else str(role.group)
 
 
 def build(config: TrainConfig, base_uri: str) -> Topology:
@@ -113,7 +127,11 @@ def edges(roles: Sequence[RoleSpec]) -> dict[str, tuple[RoleSpec, tuple[RoleSpec
     of: dict[tuple[Kind, int], list[RoleSpec]] = {}
     for role in roles:
         of.setdefault((role.kind, role.group), []).append(role)
-    root = of["root", 0][0] if ("root", 0) in of else None
+    roots = {role.name: role for role in roles if role.kind == "root"}
+    for role in roles:
+        if role.under:
+            found[model(role)] = role, (roots[role.under],)
+            found[mean(role)] = roots[role.under], (role,)
     for learner in (role for role in roles if role.kind == "learner"):
         g = learner.group
         actors = tuple(of["actor", g])
@@ -122,28 +140,61 @@ def edges(roles: Sequence[RoleSpec]) -> dict[str, tuple[RoleSpec, tuple[RoleSpec
             found[batches(g)] = learner, (buffer,)
         found[chunks(g)] = buffer or learner, actors
         found[weights(g)] = learner, actors
-        if root is not None:
-            found[model(g)] = learner, (root,)
-            found[mean(g)] = root, (learner,)
+    return found
+
+
+def edges_of(roles: Sequence[RoleSpec]) -> dict[str, list[str]]:
+    """Names of the edges at which each role has an end, by the role's name."""
+    found: dict[str, list[str]] = {role.name: [] for role in roles}
+    for edge, (owner, others) in edges(roles).items():
+        for role in (owner, *others):
+            found[role.name].append(edge)
     return found
 
 
 def lay_out(config: TrainConfig) -> tuple[RoleSpec, ...]:
     """The roles of a run."""
-    roles = [RoleSpec("root", 0, 0, "root")] if has_root(config) else []
+    roles: list[RoleSpec] = []
+    above = dict.fromkeys(range(config.groups), "")
+    if has_root(config):
+        _hang(RoleSpec("root", 0, 0, TOP), range(config.groups), config.fan_in or config.groups, roles, above)
     for g in range(config.groups):
-        roles.append(RoleSpec("learner", 0, g, f"learner g{g}"))
+        roles.append(RoleSpec("learner", 0, g, f"learner g{g}", above[g]))
         if config.buffer:
             roles.append(RoleSpec("buffer", 0, g, f"buffer g{g}"))
         roles += [RoleSpec("actor", i, g, f"actor g{g}.a{i}") for i in range(config.actors)]
     return tuple(roles)
 
 
+def _hang(root: RoleSpec, groups: range, most: int, roots: list[RoleSpec], above: dict[int, str]) -> None:
+    """Hang groups under a Root, with as few levels of Roots as fit if each has at most `most` children, in equal shares.
+
+    Parameters
+    ----------
+    roots
+        takes the Roots, each before those under it.
+    above
+        takes the name of the Root above each group.
+    """
+    roots.append(root)
+    reach = 1
+    while reach * most < len(groups):
+        reach *= most  # Groups that fit under one child.
+    shares = -(-len(groups) // reach)
+    for n in range(shares):
+        part = groups[n * len(groups) // shares : (n + 1) * len(groups) // shares]
+        if len(part) == 1:
+            above[part[0]] = root.name
+        else:
+            name = f"{root.name}{'.' if root.under else ' '}{n}"
+            _hang(RoleSpec("root", 0, part[0], name, root.name), part, most, roots, above)
+
+
 def place(roles: Sequence[RoleSpec], nodes: int) -> dict[str, int]:
     """Number of the node of each role, by the role's name. Groups have equal shares of the nodes.
 
-    A group on several nodes has its learner and buffer on the first of them, and its actors spread over all. The Root is on the
-    first node.
+    A group on several nodes has its learner and buffer on the first of them, and its actors spread over all. A Root is on the
+    node of the first group under it, so the top one is on the first node.
     """
     groups = 1 + max(role.group for role in roles)
     actors = 1 + max(role.index for role in roles if role.kind == "actor")

@@ -48,7 +48,7 @@ class Drawn:
     def round(self, group: int, samples: int) -> float:
         return self._round_s
 
-    def mean(self, groups: int) -> float:
+    def mean(self, models: int) -> float:
         return 0.0
 
 

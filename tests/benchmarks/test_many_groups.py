@@ -25,9 +25,15 @@ def test_a_slow_link_of_the_root_sends_one_mean_after_another():
     assert SAMPLES * 8 / slow - SAMPLES * 8 / fast == pytest.approx((7 + 1) * model_s, rel=0.05)
 
 
+def test_roots_in_a_tree_average_side_by_side():
+    found = simulated(16, ROUNDS, 1, "strict", Machine(), TIMES, fan_in=4)
+    # Two means of four models on the way up. On the way down the inner Root and the learner take the mean over.
+    expected = SAMPLES * 16 / (0.05 + 0.02 + 2 * 4 * 0.001 + 2 * 0.001)
+    assert found.steps_per_s == pytest.approx(expected, rel=0.02)
+
+
 def test_lines_are_printed(capsys):
-    assert main(["--groups", "1,4", "--rounds", "5"]) == 0
+    assert main(["--groups", "1,4", "--rounds", "5", "--fan-in", "none,2"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[2].startswith("| 1 | ")
+    assert [line.split(" | ")[:2] for line in lines[2:]] == [["| 1", "none"], ["| 1", "2"], ["| 4", "none"], ["| 4", "2"]]
     assert " | 1.000 | " in lines[2]
-    assert lines[3].startswith("| 4 | ")

@@ -70,8 +70,8 @@ def test_a_run_that_is_done_is_done(folder, capsys):
 
 @pytest.mark.parametrize(
     "more",
-    [{}, {"groups": 2}, {"discipline": "relaxed"}, {"algo": "impala"}],
-    ids=["one", "groups", "relaxed", "impala"],
+    [{}, {"groups": 2}, {"groups": 4, "actors": 1, "fan_in": 2}, {"discipline": "relaxed"}, {"algo": "impala"}],
+    ids=["one", "groups", "tree", "relaxed", "impala"],
 )
 def test_lockstep_runs_are_resumed_too(small, tmp_path, more):
     train(small(world="lockstep", **more), out=tmp_path / "run")

@@ -7,9 +7,9 @@ import pytest
 from programs.cli import ConfigError
 from tianji.config import TrainConfig
 from tianji.environments.vector import describe
-from tianji.launch.job import neighbours
+from tianji.launch.job import at_open_ports, known_to, neighbours
 from tianji.settings import convert
-from tianji.topology import addresses, build, lay_out, place, seats, within_processes
+from tianji.topology import Topology, addresses, build, lay_out, place, seats, within_processes
 from tianji.worlds.real import Assignment, learner_threads
 
 
@@ -65,6 +65,61 @@ def test_edges_are_in_memory_on_a_node_and_at_ports_between_nodes():
     config = TrainConfig(env="CartPole-v1", actors=2, channel="ipc", placement="apart")
     apart = addresses(config, lay_out(config), place(lay_out(config), 2), {0: "/f"}, {0: "10.0.0.1"})
     assert apart == {"batches0": "ipc:///f/batches0", "chunks0": "tcp://10.0.0.1:0", "weights0": "tcp://10.0.0.1:0"}
+
+
+def test_roots_form_a_tree_of_as_few_levels_as_fit():
+    def under(groups, fan_in):
+        return {
+            role.name: role.under
+            for role in roles_of(groups=groups, fan_in=fan_in, actors=1)
+            if role.under or role.kind == "root"
+        }
+
+    flat = {"root": "", "learner g0": "root", "learner g1": "root", "learner g2": "root"}
+    assert under(3, None) == under(3, 3) == under(3, 8) == flat
+    assert under(5, 3) == {
+        "root": "",
+        "root 0": "root",
+        "root 1": "root",
+        "learner g0": "root 0",
+        "learner g1": "root 0",
+        "learner g2": "root 1",
+        "learner g3": "root 1",
+        "learner g4": "root 1",
+    }
+    assert under(5, 2)["learner g4"] == "root 1.1", "three levels"
+    assert under(3, 2) == {"root": "", "learner g0": "root", "root 1": "root", "learner g1": "root 1", "learner g2": "root 1"}
+    for groups, fan_in in ((64, 8), (512, 8), (100, 16), (600, 24)):
+        tree = under(groups, fan_in)
+        assert max(Counter(tree.values()).values()) <= fan_in
+        # Dots in a name count the levels between it and the top one's children.
+        levels = max(above.count(".") + 2 if " " in above else 1 for above in tree.values())
+        assert fan_in ** (levels - 1) < groups <= fan_in**levels
+
+
+def test_a_root_is_on_the_node_of_its_first_group_and_edges_in_a_node_are_in_memory():
+    config = TrainConfig(env="CartPole-v1", groups=4, fan_in=2, actors=1)
+    roles = lay_out(config)
+    where = place(roles, 2)
+    assert {name: node for name, node in where.items() if name.startswith("root")} == {"root": 0, "root 0": 0, "root 1": 1}
+    found = addresses(config, roles, where, {0: "/f0", 1: "/f1"}, {0: "10.0.0.1", 1: "10.0.0.2"})
+    at_ports = {edge: address for edge, address in found.items() if address.startswith("tcp")}
+    assert at_ports == {"model-1": "tcp://10.0.0.2:0", "mean-1": "tcp://10.0.0.1:0"}
+    assert found["mean3"] == "shm:///f1/mean3"
+
+
+def test_each_process_is_told_of_its_own_edges_alone():
+    config = TrainConfig(env="CartPole-v1", groups=4, fan_in=2, actors=1)
+    roles = lay_out(config)
+    topology = Topology(roles, addresses(config, roles, place(roles, 2), {0: "/f0", 1: "/f1"}, {0: "h0", 1: "h1"}))
+    known = known_to({there[0].name: there for there in seats(config, roles)}, topology)
+    assert {name: set(part.addresses) for name, part in known.items() if not name.endswith(("g1", "g2", "g3"))} == {
+        "root": {"model-0", "mean-0", "model-1", "mean-1"},
+        "root 0": {"model-0", "mean-0", "model0", "mean0", "model1", "mean1"},
+        "root 1": {"model-1", "mean-1", "model2", "mean2", "model3", "mean3"},
+        "learner g0": {"model0", "mean0", "batches0", "chunks0", "weights0"},
+    }
+    assert at_open_ports(known).keys() == {"root", "root 1"}
 
 
 def test_roles_share_processes_as_placement_says_and_nothing_is_between_those_that_do():

@@ -9,7 +9,7 @@ fragment under way the newest weights.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, ClassVar, Literal
 
 from programs.cli import ConfigError
@@ -22,6 +22,7 @@ from tianji.disciplines.laws import (
     in_flight_within,
     one_of_each_in_a_round,
 )
+from tianji.disciplines.waiting import Waiting
 from tianji.messages import ChunkHeader
 from tianji.settings import Count, Settings
 
@@ -137,7 +138,7 @@ class InOrder(Admitted):
     def may_begin(self, begun: int, heard: int) -> bool:
         return heard > 0 and begun < heard + self.options.eta
 
-    def next_round(self, pending: Sequence[ChunkHeader], part: Sequence[ChunkHeader] = ()) -> Sequence[ChunkHeader]:
+    def next_round(self, pending: Waiting, part: Collection[int] = ()) -> Sequence[ChunkHeader]:
         return one_of_each(pending, self.facts.producers)
 
     @property

@@ -95,7 +95,7 @@ class Balance:
         self._least = min(slots, round_chunks + batch_chunks - 1)
         self._busy = min(slots, max(self._least, 2 * producers + round_chunks + batch_chunks - 2))
         self._most = slots if lag_rounds is None else min(slots, max(self._busy, round_chunks * lag_rounds))
-        self.speeds = Speeds(producers, round_chunks)
+        self.speeds = Speeds(producers, round_chunks, bounds=lag_rounds is not None)
         self.margin = 0
         self.inserted = 0
         self.free = 0

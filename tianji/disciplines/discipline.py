@@ -24,7 +24,7 @@ from the same facts and options.
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import ClassVar, Literal
 
 from programs.cli import ConfigError
@@ -32,6 +32,7 @@ from tianji.disciplines.balance import Balance, Mode
 from tianji.disciplines.facts import Facts, Unpublished
 from tianji.disciplines.laws import Law
 from tianji.disciplines.staleness import StalenessLedger
+from tianji.disciplines.waiting import Waiting
 from tianji.messages import ChunkHeader
 from tianji.settings import Settings
 
@@ -119,7 +120,7 @@ class Discipline(ABC):
         """Number of chunks that a buffer gathers before it passes any on."""
         return self.facts.gathered or 1
 
-    def forwards(self, waiting: Sequence[ChunkHeader]) -> int:
+    def forwards(self, waiting: Waiting) -> int:
         """Number of the chunks waiting at a buffer, oldest first, that go to the learner now."""
         return self.gathered if len(waiting) >= self.gathered else 0
 
@@ -128,7 +129,7 @@ class Discipline(ABC):
     accumulates: ClassVar[bool] = False
     """Whether the learner trains on a round's chunks as they arrive: gradients accumulate, and one optimizer step follows."""
 
-    def next_round(self, pending: Sequence[ChunkHeader], part: Sequence[ChunkHeader] = ()) -> Sequence[ChunkHeader]:
+    def next_round(self, pending: Waiting, part: Collection[int] = ()) -> Sequence[ChunkHeader]:
         """Chunks of the next round, out of those admitted; empty while there are too few.
 
         Where gradients accumulate, it returns the chunks of the round that can be trained on now.
@@ -139,7 +140,7 @@ class Discipline(ABC):
         pending
             waiting chunks, oldest first.
         part
-            chunks of the same round that were trained on already, where gradients accumulate.
+            producers whose chunks of the same round were trained on already, where gradients accumulate.
         """
         n = self.facts.round_chunks
         return pending[:n] if len(pending) >= n else ()
@@ -147,11 +148,11 @@ class Discipline(ABC):
     whole_rounds: ClassVar[bool] = False
     """Whether a replay takes in whole rounds only, each in the order of producers. If not, it takes in chunks as they come."""
 
-    def closes(self, pending: Sequence[ChunkHeader]) -> bool:
+    def closes(self, pending: Waiting) -> bool:
         """Whether the round closes, given the chunks that wait: actors then hand over what is under way."""
         return False
 
-    def given_up(self, pending: Sequence[ChunkHeader], under_way: Sequence[ChunkHeader]) -> Sequence[ChunkHeader]:
+    def given_up(self, pending: Waiting, under_way: Sequence[ChunkHeader]) -> Sequence[ChunkHeader]:
         """The chunks, of those that wait (oldest first), which are dropped unused so that actors need not wait.
 
         Parameters
@@ -161,7 +162,7 @@ class Discipline(ABC):
         """
         return ()
 
-    def may_publish(self, pending: Sequence[ChunkHeader], since: Unpublished) -> bool:
+    def may_publish(self, pending: Waiting, since: Unpublished) -> bool:
         """Whether the weights of the last round may be published. If not, training goes on as `next_round` says.
 
         Parameters
@@ -213,11 +214,11 @@ class Discipline(ABC):
         return StalenessLedger(self.bound)
 
 
-def one_of_each(waiting: Sequence[ChunkHeader], producers: int) -> Sequence[ChunkHeader]:
+def one_of_each(waiting: Waiting, producers: int) -> Sequence[ChunkHeader]:
     """Oldest chunk of every producer; empty while one of them is missing."""
-    if len(waiting) < producers:
+    if waiting.producers != producers:
         return ()
     oldest: dict[int, ChunkHeader] = {}
     for chunk in waiting:
         oldest.setdefault(chunk.producer, chunk)
-    return tuple(oldest.values()) if len(oldest) == producers else ()
+    return tuple(oldest.values())

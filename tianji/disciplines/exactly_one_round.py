@@ -7,14 +7,13 @@ result of training does not depend on speeds.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import ClassVar
 
 from programs.cli import ConfigError
 from tianji.disciplines.facts import Unpublished
 from tianji.disciplines.laws import Law, each_chunk_once, lag_exactly, one_of_each_in_a_round, waits_for_weights
 from tianji.disciplines.strict import Strict
-from tianji.messages import ChunkHeader
+from tianji.disciplines.waiting import Waiting
 
 
 class ExactlyOneRound(Strict):
@@ -50,7 +49,7 @@ class ExactlyOneRound(Strict):
     def may_begin(self, begun: int, heard: int) -> bool:
         return heard > 0 and begun < heard + 1
 
-    def may_publish(self, pending: Sequence[ChunkHeader], since: Unpublished) -> bool:
+    def may_publish(self, pending: Waiting, since: Unpublished) -> bool:
         # The swap: an actor that still samples with the earlier weights would otherwise get newer ones.
         return bool(self.next_round(pending))
 

@@ -15,6 +15,7 @@ from typing import ClassVar
 from programs.cli import ConfigError
 from tianji.disciplines.laws import Law, each_chunk_once, leaves_slots
 from tianji.disciplines.off import Off
+from tianji.disciplines.waiting import Waiting
 from tianji.messages import ChunkHeader
 
 ROOM = 2
@@ -50,7 +51,7 @@ class Free(Off):
     def gathered(self) -> int:
         return 1
 
-    def given_up(self, pending: Sequence[ChunkHeader], under_way: Sequence[ChunkHeader]) -> Sequence[ChunkHeader]:
+    def given_up(self, pending: Waiting, under_way: Sequence[ChunkHeader]) -> Sequence[ChunkHeader]:
         here = Counter(chunk.slot.arena for chunk in (*pending, *under_way))
         found = []
         for chunk in pending:

@@ -11,13 +11,12 @@ With a replay it does not wait once training has begun. `dqn.recent` gives TBA's
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import ClassVar
 
 from tianji.disciplines.facts import Unpublished
 from tianji.disciplines.laws import Law, each_chunk_once, weights_on_schedule
 from tianji.disciplines.off import Off
-from tianji.messages import ChunkHeader
+from tianji.disciplines.waiting import Waiting
 from tianji.settings import NonNegativeFloat, Positive, Settings
 
 
@@ -41,5 +40,5 @@ class Periodic(Off):
     def period(self) -> Unpublished:
         return Unpublished(self.options.every_updates, round(1e9 * self.options.every_seconds))
 
-    def may_publish(self, pending: Sequence[ChunkHeader], since: Unpublished) -> bool:
+    def may_publish(self, pending: Waiting, since: Unpublished) -> bool:
         return since.reaches(self.period)

@@ -11,12 +11,13 @@ The closing is a second publication of the same weights, marked as such: it cost
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import ClassVar, Literal
 
 from programs.cli import ConfigError
 from tianji.disciplines.discipline import Discipline
 from tianji.disciplines.laws import Law, each_chunk_once, each_hands_over_once, lag_at_most, nothing_after_handing_over
+from tianji.disciplines.waiting import Waiting
 from tianji.messages import ChunkHeader
 from tianji.settings import Positive, Settings
 
@@ -69,12 +70,11 @@ class QuotaFree(Discipline):
     def gathered(self) -> int:
         return 1
 
-    def closes(self, pending: Sequence[ChunkHeader]) -> bool:
+    def closes(self, pending: Waiting) -> bool:
         return len(pending) >= self.whole
 
-    def next_round(self, pending: Sequence[ChunkHeader], part: Sequence[ChunkHeader] = ()) -> Sequence[ChunkHeader]:
-        handed_over = {chunk.producer for chunk in pending if chunk.last}
-        return pending if len(handed_over) == self.facts.producers else ()
+    def next_round(self, pending: Waiting, part: Collection[int] = ()) -> Sequence[ChunkHeader]:
+        return pending[:] if pending.handed_over == self.facts.producers else ()
 
     @property
     def bound(self) -> int | None:

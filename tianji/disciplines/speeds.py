@@ -46,10 +46,13 @@ class Speeds:
         number of producers.
     round_chunks
         number of chunks in one round.
+    bounds
+        whether a bound on staleness may follow them. If not, producers are not compared after each round, which may be a single
+        chunk of a replay.
     """
 
-    def __init__(self, producers: int, round_chunks: int) -> None:
-        self._producers, self._round_chunks = producers, round_chunks
+    def __init__(self, producers: int, round_chunks: int, *, bounds: bool = True) -> None:
+        self._producers, self._round_chunks, self._bounds = producers, round_chunks, bounds
         self._chunks = Smoothed()
         self._rounds = Smoothed()
         self._of: dict[int, Smoothed] = {}
@@ -78,6 +81,8 @@ class Speeds:
     def trained(self, took_ns: int) -> None:
         """Add the time that the learner took for a round."""
         self._rounds.see(took_ns)
+        if not self._bounds:
+            return
         self._slowest_ns = max((own.most for own in self._of.values()), default=0.0)
         if len(self._of) == self._producers:
             self._chunks_per_ns = sum(1 / own.mean for own in self._of.values() if own.mean)

@@ -8,12 +8,13 @@ step a round, on a mean over rows: pieces of a batch give the gradient of the wh
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import ClassVar
 
 from programs.cli import ConfigError
 from tianji.disciplines.laws import Law, age_within_the_bound, each_chunk_once, one_of_each_in_a_round
 from tianji.disciplines.strict import Strict
+from tianji.disciplines.waiting import Waiting
 from tianji.messages import ChunkHeader
 from tianji.settings import Count, Settings
 
@@ -57,9 +58,9 @@ class Stream(Strict):
     def gathered(self) -> int:
         return 1
 
-    def next_round(self, pending: Sequence[ChunkHeader], part: Sequence[ChunkHeader] = ()) -> Sequence[ChunkHeader]:
+    def next_round(self, pending: Waiting, part: Collection[int] = ()) -> Sequence[ChunkHeader]:
         found = {chunk.producer: chunk for chunk in reversed(pending)}  # The oldest of each.
-        return [chunk for producer, chunk in found.items() if producer not in {one.producer for one in part}]
+        return [chunk for producer, chunk in found.items() if producer not in part]
 
     @property
     def bound(self) -> int | None:

@@ -6,12 +6,13 @@ wait for the weights of each round, and the learner waits for the slowest actor.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import ClassVar
 
 from programs.cli import ConfigError
 from tianji.disciplines.discipline import Discipline, one_of_each
 from tianji.disciplines.laws import Law, each_chunk_once, lag_at_most, one_of_each_in_a_round, waits_for_weights
+from tianji.disciplines.waiting import Waiting
 from tianji.messages import ChunkHeader
 
 
@@ -44,11 +45,11 @@ class Strict(Discipline):
     def gathered(self) -> int:
         return self.facts.gathered or self.facts.producers
 
-    def forwards(self, waiting: Sequence[ChunkHeader]) -> int:
+    def forwards(self, waiting: Waiting) -> int:
         # All chunks, because a restarted actor may send one more than the others.
-        return len(waiting) if len({chunk.producer for chunk in waiting}) >= self.gathered else 0
+        return len(waiting) if waiting.producers >= self.gathered else 0
 
-    def next_round(self, pending: Sequence[ChunkHeader], part: Sequence[ChunkHeader] = ()) -> Sequence[ChunkHeader]:
+    def next_round(self, pending: Waiting, part: Collection[int] = ()) -> Sequence[ChunkHeader]:
         return one_of_each(pending, self.facts.producers)
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import tempfile
 import time
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +16,7 @@ from tianji.launch.node import Cluster
 from tianji.launch.supervisor import CoreLost, Heard, Listener, Recovery, Restarted, RoleFailed, backoff_s
 from tianji.messages import Started
 from tianji.run_folder import read_values, state_path
-from tianji.topology import RoleSpec
+from tianji.topology import RoleSpec, Topology, edges_of
 from tianji.worlds.assembly import Past, Store
 
 Launch = Callable[["Job", Listener, Store | None, float | None], None]
@@ -45,6 +45,23 @@ def recovery_of(config: TrainConfig, at: Mapping[str, Sequence[RoleSpec]], store
         silence_s=config.silence_seconds,
         replace_silent=config.replace_silent,
     )
+
+
+def known_to(at: Mapping[str, Sequence[RoleSpec]], topology: Topology) -> dict[str, Topology]:
+    """What each process is told of the topology: the addresses of its own edges, and no others.
+
+    Parameters
+    ----------
+    at
+        the roles of each process, by its name.
+    """
+    own = edges_of(topology.roles)
+    return {name: topology.only(edge for spec in specs for edge in own[spec.name]) for name, specs in at.items()}
+
+
+def at_open_ports(known: Mapping[str, Topology]) -> dict[str, Collection[str]]:
+    """Edges of the processes that have ends at open ports, by the process's name."""
+    return {name: there.addresses.keys() for name, there in known.items() if there.open_ports}
 
 
 def neighbours(roles: Iterable[RoleSpec], where: Mapping[str, Hashable]) -> dict[str, dict[str, int]]:

@@ -15,7 +15,7 @@ import msgspec
 from tianji.channel.security import Keys
 from tianji.launch.children import Children
 from tianji.launch.control import control_socket, private_folder, tcp_control_socket
-from tianji.launch.job import Job, neighbours, recovery_of
+from tianji.launch.job import Job, at_open_ports, known_to, neighbours, recovery_of
 from tianji.launch.supervisor import Listener, Supervisor, new_badges
 from tianji.topology import Topology, addresses, build, lay_out, parameters, place, seats
 from tianji.worlds.assembly import Past, Store
@@ -51,10 +51,10 @@ def launch(job: Job, listener: Listener, store: Store | None, stop_seconds: floa
         told = None if keys is None else (keys.public.decode(), keys.secret.decode())
         children = Children()
 
-        def spawn(name: str, past: Past, known: Topology) -> None:
+        def spawn(name: str, past: Past, told_of: Topology) -> None:
             host = hosts.get(where[name])
             assignment = Assignment(
-                at[name], config, job.describe, known, control_uri, past, store, told, host, badges[name], beside[name]
+                at[name], config, job.describe, told_of, control_uri, past, store, told, host, badges[name], beside[name]
             )
             children.spawn(
                 name,
@@ -65,15 +65,17 @@ def launch(job: Job, listener: Listener, store: Store | None, stop_seconds: floa
 
         def respawn(name: str, life: int, steps: int, bound: dict[str, str]) -> None:
             # It must bind where its predecessor was bound, because other roles connect there.
-            spawn(name, Past(life, steps), Topology(topology.roles, {**topology.addresses, **bound}))
+            bound_again = Topology(topology.roles, {**topology.addresses, **bound})
+            spawn(name, Past(life, steps), bound_again.only(known[name].addresses))
 
         # Emulated nodes share this host's cores.
         at = {specs[0].name: specs for specs in seats(config, topology.roles)}
         beside = neighbours(topology.roles, dict.fromkeys(where, 0))
         badges = new_badges(at)
         recovery = recovery_of(config, at, store, respawn)
-        supervisor = Supervisor(control, children, frozenset(at), listener, recovery, badges)
+        known = known_to(at, topology)
+        supervisor = Supervisor(control, children, frozenset(at), listener, recovery, badges, at_open_ports(known))
         stack.callback(supervisor.end)
         for name, specs in at.items():
-            spawn(name, job.past(specs[0], store), topology)
+            spawn(name, job.past(specs[0], store), known[name])
         supervisor.supervise(stop_seconds)

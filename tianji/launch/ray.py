@@ -34,7 +34,7 @@ from tianji.config import TrainConfig
 from tianji.launch.children import ONE_THREAD, PARTING_S
 from tianji.launch.control import tcp_control_socket
 from tianji.launch.crew import Crew
-from tianji.launch.job import Job, neighbours, recovery_of
+from tianji.launch.job import Job, at_open_ports, known_to, neighbours, recovery_of
 from tianji.launch.supervisor import Listener, Supervisor, new_badges
 from tianji.topology import RoleSpec, Topology, addresses, lay_out, parameters, place, seats
 from tianji.worlds.assembly import Past, Store
@@ -221,21 +221,23 @@ def launch(job: Job, listener: Listener, store: Store | None, stop_seconds: floa
         topology = Topology(roles, addresses(config, roles, where, folders, hosts))
         told = None if keys is None else (keys.public.decode(), keys.secret.decode())
 
-        def play(name: str, past: Past, known: Topology) -> None:
+        def play(name: str, past: Past, told_of: Topology) -> None:
             host = hosts[where[name]]
             assignment = Assignment(
-                at[name], config, job.describe, known, control_uri, past, store, told, host, badges[name], beside[name]
+                at[name], config, job.describe, told_of, control_uri, past, store, told, host, badges[name], beside[name]
             )
             crew.play(name, msgspec.json.encode(assignment))
 
         def respawn(name: str, life: int, steps: int, bound: dict[str, str]) -> None:
             crew.create(name)
-            play(name, Past(life, steps), Topology(roles, {**topology.addresses, **bound}))
+            bound_again = Topology(roles, {**topology.addresses, **bound})
+            play(name, Past(life, steps), bound_again.only(known[name].addresses))
 
         beside = neighbours(roles, where)
-        supervisor.recovery = recovery_of(config, at, store, respawn)
+        known = known_to(at, topology)
+        supervisor.recovery, supervisor.edges = recovery_of(config, at, store, respawn), at_open_ports(known)
         for name, specs in at.items():
-            play(name, job.past(specs[0], store), topology)
+            play(name, job.past(specs[0], store), known[name])
         supervisor.supervise(stop_seconds)
 
 

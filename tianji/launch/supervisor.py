@@ -10,7 +10,7 @@ import os
 import select
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import zmq
@@ -139,6 +139,9 @@ class Supervisor:
     ----------
     names
         of the processes that take part, each named after its first role.
+    edges
+        names of the edges of each process that has ends at open ports, by its name: it reports its ports, and gets the
+        addresses of these edges. None: all processes do, and get all addresses.
     """
 
     control: zmq.Socket[bytes]
@@ -148,6 +151,7 @@ class Supervisor:
     recovery: Recovery = field(default_factory=Recovery)
     badges: Mapping[str, bytes] | None = None
     """Secret of each process by name. None: names are trusted."""
+    edges: Mapping[str, Collection[str]] | None = None
 
     def __post_init__(self) -> None:
         self._known = frozenset((self.badges or {}).values())
@@ -304,10 +308,8 @@ class Supervisor:
             case PortsOpen(role=role, protocol=protocol, addresses=addresses):
                 self._admit(role, protocol, route)
                 self._bound[role] = addresses
-                if self._bound.keys() == self.names:
-                    self._addresses = {name: uri for bound in self._bound.values() for name, uri in bound.items()}
-                    for name in self.names:
-                        self._tell(name, Wiring(self._addresses))
+                if self._bound.keys() == (self.names if self.edges is None else self.edges.keys()):
+                    self._wire()
             case Hello(role=role, protocol=protocol):
                 self._admit(role, protocol, route)
                 self._hello(role)
@@ -329,6 +331,13 @@ class Supervisor:
                 if not self._saving and self.recovery.save_every_s is not None and self._stopping is None:
                     self._save_at = time.monotonic() + max(self.recovery.save_every_s, self._save_ns / 1e9 / SAVING_SHARE)
         self._tell_listener(message)
+
+    def _wire(self) -> None:
+        """Send the addresses that processes have bound to those that have an end there."""
+        self._addresses = {edge: uri for bound in self._bound.values() for edge, uri in bound.items()}
+        for name in self._bound:
+            own = self._addresses if self.edges is None else self._addresses.keys() & self.edges[name]
+            self._tell(name, Wiring({edge: self._addresses[edge] for edge in own}))
 
     def _tell_listener(self, message: Heard) -> None:
         if (reason := self.listener(message)) and self._stopping is None:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import dataclass, field
 
 from tianji.disciplines.discipline import Discipline
-from tianji.messages import ChunkHeader
+from tianji.disciplines.waiting import Waiting
 from tianji.roles.role import Arrived, Credited, Effect, Event, Lack, Release, Role, Send, Trigger
 
 
@@ -21,7 +20,7 @@ class Buffer(Role):
     """
 
     discipline: Discipline
-    fifo: deque[ChunkHeader] = field(default_factory=deque, init=False)
+    fifo: Waiting = field(default_factory=Waiting, init=False)
     forwarded: int = field(default=0, init=False)
     deepest: int = field(default=0, init=False)
 
@@ -32,7 +31,8 @@ class Buffer(Role):
         return self.discipline.forwards(self.fifo) > 0
 
     def _forward(self) -> list[Effect]:
-        batch = [self.fifo.popleft() for _ in range(self.discipline.forwards(self.fifo))]
+        batch = self.fifo[: self.discipline.forwards(self.fifo)]
+        self.fifo.remove(batch)
         self.forwarded += len(batch)
         return [Send("batches", batch)]
 

@@ -16,6 +16,7 @@ from tianji.disciplines.credits import Credits
 from tianji.disciplines.discipline import Discipline
 from tianji.disciplines.facts import Unpublished
 from tianji.disciplines.staleness import Lag, SequenceLedger, Versions
+from tianji.disciplines.waiting import Waiting
 from tianji.messages import LIFE, ChunkHeader, ProtocolError
 from tianji.roles.fusion import Fusion, Membership
 from tianji.roles.role import (
@@ -86,7 +87,7 @@ class Learner(Role):
     rounds: int = field(default=0, init=False)
     announced: bool = field(default=False, init=False)
     snapshot_version: int = field(default=-1, init=False)
-    pending: list[ChunkHeader] = field(default_factory=list, init=False)
+    pending: Waiting = field(default_factory=Waiting, init=False)
     round_ms: Counter[int] = field(default_factory=Counter, init=False)
     """Number of rounds of updates that took so many milliseconds."""
     overwritten: int = field(default=0, init=False)
@@ -160,7 +161,7 @@ class Learner(Role):
 
     def _next_samples(self) -> int:
         if self._closed:
-            return sum(chunk.count for chunk in self.pending)
+            return self.pending.samples
         if self.replays and not self.discipline.whole_rounds:
             return self.balance.chunk_samples
         return self.balance.round_samples - self._round.samples
@@ -182,7 +183,7 @@ class Learner(Role):
         return not self.announced and bool(self._next_chunks())
 
     def _next_chunks(self) -> Sequence[ChunkHeader]:
-        return self.discipline.next_round(self.pending, self._round.chunks)
+        return self.discipline.next_round(self.pending, self._round.producers)
 
     def _may_close(self) -> bool:
         return not self._closed and not self._unpublished and not self.announced and self.discipline.closes(self.pending)
@@ -206,6 +207,10 @@ class Learner(Role):
         """Staleness of a chunk: how far the learner is ahead of its policy."""
         return Lag(self.version - chunk.version, self.rounds - self.versions.rounds(chunk.version))
 
+    def _overtaken(self, version: int) -> bool:
+        """Whether waiting chunks of this version are now beyond the bound."""
+        return not self.staleness.within(self.rounds - self.versions.rounds(version))
+
     # Calls
 
     def _evict(self) -> list[Effect]:
@@ -214,11 +219,7 @@ class Learner(Role):
         self._follow_speeds()
         if self.staleness.bound is None or self.staleness.correct:
             return []
-        waiting, self.pending = self.pending, []
-        for chunk in waiting:
-            if self.staleness.within(self._lag(chunk).rounds):
-                self.pending.append(chunk)
-                continue
+        for chunk in self.pending.take_oldest(self._overtaken):
             self.staleness.evict(chunk.count)
             self._drop(chunk)
         return []
@@ -226,7 +227,7 @@ class Learner(Role):
     def _take_in(self) -> list[Effect]:
         """With a replay: insert chunks that arrived, and train for a round if one may begin."""
         before, chunks = self.steps, self._next_inserted()
-        self._take(chunks)
+        self.pending.remove(chunks)
         for chunk in chunks:
             self.steps += chunk.count
             self.balance.arrive(1)
@@ -238,23 +239,19 @@ class Learner(Role):
     def _update(self) -> list[Effect]:
         """Without a replay: train for a round, or a part of one, on the chunks that arrived first."""
         before, chunks = self.steps, in_order(self._next_chunks())
-        self._take(chunks)
+        self.pending.remove(chunks)
         for chunk in chunks:
             self.steps += chunk.count
             self.staleness.use(self._lag(chunk))
         self._mark_snapshot(before)
         stale = any(chunk.version < self.version for chunk in chunks)
         steps = before - self._round.samples + self.fusion.steps_elsewhere
-        self._round.chunks += chunks
+        self._round.add(chunks)
         if not self.discipline.accumulates:
             return self._begin(Update(chunks, steps, stale=stale))
-        last = len(self._round.chunks) == self.balance.round_chunks
+        last = self._round.chunks == self.balance.round_chunks
         share = sum(chunk.count for chunk in chunks) / self.balance.round_samples
         return self._begin(Update(chunks, steps, last, stale, share))
-
-    def _take(self, chunks: Sequence[ChunkHeader]) -> None:
-        taken = {id(chunk) for chunk in chunks}
-        self.pending = [chunk for chunk in self.pending if id(chunk) not in taken]
 
     def _begin(self, update: Update) -> list[Effect]:
         self.working = True
@@ -334,7 +331,7 @@ class Learner(Role):
     def _publish(self) -> list[Effect]:
         self._unpublished = self._closed = False
         self._since = Unpublished()
-        self.versions.publish(self.version, self.rounds, (chunk.version for chunk in self.pending))
+        self.versions.publish(self.version, self.rounds, self.pending.versions)
         return [PublishWeights(self.version)]
 
     def _admit(self) -> list[Effect]:
@@ -365,12 +362,11 @@ class Learner(Role):
 
     def _give_up(self) -> None:
         """Drop what the discipline gives up so that no actor has to wait."""
-        given_up = {id(chunk) for chunk in self.discipline.given_up(self.pending, self._under_way)}
-        if given_up:
-            kept = [chunk for chunk in self.pending if id(chunk) not in given_up]
-            for chunk in (chunk for chunk in self.pending if id(chunk) in given_up):
-                self._drop(chunk)
-            self.pending, self.overwritten = kept, self.overwritten + len(given_up)
+        given_up = self.discipline.given_up(self.pending, self._under_way)
+        self.pending.remove(given_up)
+        for chunk in given_up:
+            self._drop(chunk)
+        self.overwritten += len(given_up)
 
     def _drop(self, chunk: ChunkHeader) -> None:
         """A chunk that was admitted leaves unused."""

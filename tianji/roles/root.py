@@ -1,4 +1,8 @@
-"""Root: averages the models of the groups. It keeps each group's latest model, so that no group counts twice."""
+"""Root: averages models of groups. It keeps the latest model of each child, so that no group counts twice.
+
+Children are learners, or Roots that average for their own children. An inner Root passes one model on to the Root above it, and
+the mean that comes back goes to its children.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +11,16 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from tianji.averaging import Stamp
+from tianji.averaging import Stamp, Stamps
+from tianji.roles.fusion import ROOT
 from tianji.roles.role import Effect, Event, Lack, ModelArrived, PushModel, Role, Trigger, Work, WorkDone
 
 
 @dataclass(frozen=True)
 class Average:
-    """Work: average the latest models of these groups, weighted by their samples."""
+    """Work: average the latest models of these ports, weighted by their samples."""
 
-    groups: Sequence[int]
+    ports: Sequence[str]
     samples: Sequence[int]
 
 
@@ -26,75 +31,124 @@ class Averaged:
 
 @dataclass
 class Root(Role):
-    """State machine of the Root.
+    """State machine of a Root.
 
     Parameters
     ----------
-    groups
-        number of groups. The models of group g arrive on the port named g.
+    children
+        number of learners or Roots whose models it averages. Those of child n arrive on the port named n.
     barrier
-        True averages when every group has pushed the same number of times (on-policy). False averages whenever a model
+        True averages when every child has pushed the same number of times (on-policy). False averages whenever a model
         arrives.
+    inner
+        whether there is a Root above it, on the port `ROOT`. One push to it is under way at a time.
     """
 
-    groups: int
+    children: int
     barrier: bool
+    inner: bool = False
     published: int = field(default=0, init=False)
+    """Number of means that were handed to children."""
+    pushed: int = field(default=0, init=False)
+    """Number of means that were pushed to the Root above."""
     stale: bool = field(default=False, init=False)
     """Whether a model arrived that is not in a mean yet."""
-    averaged: tuple[Stamp, ...] = field(default=(), init=False)
+    averaged: tuple[Stamps, ...] = field(default=(), init=False)
+    """What the children had pushed for the last mean of their models."""
 
     def __post_init__(self) -> None:
-        self.latest = [Stamp()] * self.groups
-        self.answered = [0] * self.groups
-        """Number of each group's latest push in the last mean that was sent to it."""
-        self._pushes = Counter({0: self.groups})
-        """How many groups have pushed so many times."""
-        self._fewest = [(0, g) for g in range(self.groups)]
-        """Heap of pushes and groups. Outdated entries are skipped."""
+        self.latest: list[Stamps] = [(Stamp(), Stamp())] * self.children
+        self.answered = [0] * self.children
+        """Number of each child's latest push in the last mean that was sent to it."""
+        self._pushes = Counter({0: self.children})
+        """How many children have pushed so many times."""
+        self._fewest = [(0, n) for n in range(self.children)]
+        """Heap of pushes and children. Outdated entries are skipped."""
+        self._owed = False
+        """Whether the mean for our push to the Root above was not handed to the children yet."""
+        self._beyond: Stamp | None = None
+        """Groups that are not under this Root, as the mean that came from above contains them."""
         super().__post_init__()
 
     def table(self) -> tuple[Trigger, ...]:
-        return (Trigger("average", self._may_average, self._average),)
+        return (
+            Trigger("take over", lambda: self._free() and self._beyond is not None, self._take_over),
+            Trigger("average", self._may_average, self._average),
+        )
+
+    def _free(self) -> bool:
+        return not self.working and self.stopping is None
 
     def _may_average(self) -> bool:
-        if self.working or self.stopping is not None or not self.stale:
+        if not self._free() or not self.stale or self._owed:
             return False
         return not self.barrier or len(self._pushes) == 1
 
     def _average(self) -> list[Effect]:
-        self.working, self.stale = True, False
+        self.working, self.stale, self._owed = True, False, self.inner
         # Models that arrive from now on are for the next mean.
         self.averaged = tuple(self.latest)
-        heard = [g for g, stamp in enumerate(self.averaged) if stamp.number]
-        return [Work(Average(heard, [self.averaged[g].samples for g in heard]))]
+        heard = [(n, own.samples) for n, (own, _) in enumerate(self.averaged) if own.number]
+        return [Work(Average([str(n) for n, _ in heard], [samples for _, samples in heard]))]
+
+    def _take_over(self) -> list[Effect]:
+        self.working = True
+        # The mean of one model is that model to the bit.
+        return [Work(Average([ROOT], [1]))]
 
     def absorb(self, event: Event) -> list[Effect]:
         match event:
+            case ModelArrived(port=port, stamps=(_, beyond)) if port == ROOT:
+                self._beyond = beyond
             case ModelArrived(port=port, stamps=stamps):
-                self._pushed(int(port), stamps[0])
+                self._arrived(int(port), stamps)
+            case WorkDone(result=Averaged()) if self.inner and self._beyond is None:
+                return self._push()
             case WorkDone(result=Averaged()):
-                self.published += 1
-                steps = sum(stamp.steps for stamp in self.averaged)
-                pushed = sum(1 for stamp in self.averaged if stamp.number)
-                effects: list[Effect] = []
-                for g, own in enumerate(self.averaged):
-                    # A mean answers a push. A group that has not pushed since the last mean would ignore it.
-                    if own.number > self.answered[g]:
-                        self.answered[g] = own.number
-                        others = Stamp(pushed - 1, 0, steps - own.steps)
-                        effects.append(PushModel(self.published, (own, others), str(g)))
-                return effects
+                beyond, self._beyond, self._owed = self._beyond or Stamp(), None, False
+                return self._hand_down(beyond)
         return []
 
-    def _pushed(self, group: int, stamp: Stamp) -> None:
-        before, self.latest[group] = self.latest[group].number, stamp
+    def _arrived(self, child: int, stamps: Stamps) -> None:
+        (before, _), self.latest[child] = self.latest[child], stamps
+        number = stamps[0].number
         self.stale = True
-        self._pushes[before] -= 1
-        if not self._pushes[before]:
-            del self._pushes[before]
-        self._pushes[stamp.number] += 1
-        heapq.heappush(self._fewest, (stamp.number, group))
+        self._pushes[before.number] -= 1
+        if not self._pushes[before.number]:
+            del self._pushes[before.number]
+        self._pushes[number] += 1
+        heapq.heappush(self._fewest, (number, child))
+
+    def _push(self) -> list[Effect]:
+        """Pass the mean of the children on to the Root above, as one model with the samples behind all of them."""
+        self.pushed += 1
+        samples = sum(own.samples for own, _ in self.averaged)
+        whole = self._whole()
+        return [PushModel(self.pushed, (Stamp(self.pushed, samples, whole.steps), Stamp(whole.number - 1)), ROOT)]
+
+    def _hand_down(self, beyond: Stamp) -> list[Effect]:
+        """Answer the children's pushes with the mean.
+
+        Parameters
+        ----------
+        beyond
+            groups in it that are not under this Root.
+        """
+        self.published += 1
+        whole = self._whole()
+        effects: list[Effect] = []
+        for n, (own, more) in enumerate(self.averaged):
+            # A mean answers a push. A child that has not pushed since the last mean would ignore it.
+            if own.number > self.answered[n]:
+                self.answered[n] = own.number
+                others = Stamp(beyond.number + whole.number - 1 - more.number, 0, beyond.steps + whole.steps - own.steps)
+                effects.append(PushModel(self.published, (own, others), str(n)))
+        return effects
+
+    def _whole(self) -> Stamp:
+        """Number of groups in the last mean of the children, and their steps."""
+        groups = sum(1 + more.number for own, more in self.averaged if own.number)
+        return Stamp(groups, 0, sum(own.steps for own, _ in self.averaged))
 
     def waiting_for(self) -> Lack:
         return "barrier" if self.barrier else "weights"
@@ -102,8 +156,10 @@ class Root(Role):
     def next_model(self) -> str | None:
         if not self.barrier or self.stopping is not None:
             return None
+        if self._owed:
+            return ROOT
         # One port after the other: waking for each model would mean eight wake-ups for a mean of eight.
-        while (entry := self._fewest[0])[0] != self.latest[entry[1]].number:
+        while (entry := self._fewest[0])[0] != self.latest[entry[1]][0].number:
             heapq.heappop(self._fewest)
         return str(entry[1])
 

@@ -28,13 +28,18 @@ class Update:
 class Round:
     """The round that is being trained on: more than one piece of work where gradients accumulate."""
 
-    chunks: list[ChunkHeader] = field(default_factory=list)
+    producers: set[int] = field(default_factory=set)
+    """Producers of its chunks so far."""
+    chunks: int = 0
+    samples: int = 0
     rows: int = 0
     took_ns: int = 0
 
-    @property
-    def samples(self) -> int:
-        return sum(chunk.count for chunk in self.chunks)
+    def add(self, chunks: Sequence[ChunkHeader]) -> None:
+        """Count chunks that are trained on now."""
+        self.producers.update(chunk.producer for chunk in chunks)
+        self.chunks += len(chunks)
+        self.samples += sum(chunk.count for chunk in chunks)
 
 
 @dataclass(frozen=True)

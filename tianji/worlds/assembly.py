@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
@@ -25,7 +26,7 @@ from tianji.roles.learner import Learner
 from tianji.roles.root import Root
 from tianji.run_folder import read_state, read_values, state_path
 from tianji.telemetry import Clock, Sink
-from tianji.topology import RoleSpec, Topology, chunk_edge, has_root, parameters
+from tianji.topology import RoleSpec, Topology, chunk_edge, parameters
 from tianji.worlds.host import Host, Models, Trace
 from tianji.worlds.workers import Body, Idle, ModelWorker, Worker, chunk_views
 
@@ -53,11 +54,11 @@ class Workers:
     Modules are imported when a role needs them, because environments take long to import.
     """
 
-    def averager(self, parameters: int, groups: int) -> ModelWorker:
-        """Worker of the Root."""
+    def averager(self, parameters: int, ports: Sequence[str]) -> ModelWorker:
+        """Worker of a Root."""
         from tianji.worlds.averager import Averager
 
-        return Averager(parameters, groups)
+        return Averager(parameters, ports)
 
     def trainer(self, config: TrainConfig, describe: EnvDescription, body: Body, store: Path | None, group: int) -> ModelWorker:
         """Worker of a learner."""
@@ -133,6 +134,14 @@ class Assembler:
             found.setdefault(owner.name, []).append(name)
         return found
 
+    @cached_property
+    def _children(self) -> dict[str, list[RoleSpec]]:
+        """Learners and Roots under each Root, by its name."""
+        found: dict[str, list[RoleSpec]] = {}
+        for role in self.topology.roles:
+            found.setdefault(role.under, []).append(role)
+        return found
+
     def bind(self, *specs: RoleSpec) -> dict[str, str]:
         """Bind the ends of these roles, and return their addresses by the edge's name."""
         for spec in specs:
@@ -151,8 +160,8 @@ class Assembler:
                 self._bound[name] = self.channels.weights_outlet(address, size)
 
     def wire(self, addresses: dict[str, str]) -> None:
-        """Set the addresses of all edges."""
-        self.topology = msgspec.structs.replace(self.topology, addresses=addresses)
+        """Set the addresses that are known only now."""
+        self.topology = msgspec.structs.replace(self.topology, addresses=self.topology.addresses | addresses)
 
     def build(self, spec: RoleSpec, past: Past | None = None) -> Host:
         """Build the host of a role."""
@@ -172,13 +181,20 @@ class Assembler:
         return Host(role, worker, self.tell, self.clock, self.pace, **ends)
 
     def _root(self, spec: RoleSpec, past: Past) -> Host:
-        config, addresses = self.config, self.topology.addresses
-        size = self.model_size
-        worker = self.workers.averager(self.parameters, config.groups)
-        inlets = {str(g): self.channels.weights_inlet(addresses[names.model(g)], size) for g in range(config.groups)}
-        outlets = {str(g): self._publisher(names.mean(g)) for g in range(config.groups)}
-        role = Root(spec.name, groups=config.groups, barrier=config.rule.groups_wait)
-        return self._host(role, worker, models=Models(worker, inlets, outlets))
+        children = self._children[spec.name]
+        come = {str(n): names.model(child) for n, child in enumerate(children)}
+        go = {str(n): names.mean(child) for n, child in enumerate(children)}
+        if spec.under:
+            come[ROOT], go[ROOT] = names.mean(spec), names.model(spec)
+        worker = self.workers.averager(self.parameters, list(come))
+        role = Root(spec.name, children=len(children), barrier=self.config.rule.groups_wait, inner=bool(spec.under))
+        return self._host(role, worker, models=self._models(worker, come, go))
+
+    def _models(self, worker: ModelWorker, come: dict[str, str], go: dict[str, str]) -> Models:
+        """Ends of the edges by which models come and go, from their names by port."""
+        addresses, size = self.topology.addresses, self.model_size
+        inlets = {port: self.channels.weights_inlet(addresses[edge], size) for port, edge in come.items()}
+        return Models(worker, inlets, {port: self._publisher(edge) for port, edge in go.items()})
 
     def _learner(self, spec: RoleSpec, past: Past) -> Host:
         config, g, port = self.config, spec.group, self.topology.learner_port
@@ -194,10 +210,7 @@ class Assembler:
                 # Groups that wait for each other must have the same number of rounds left, so some repeat rounds.
                 kept = (read_values(state_path(Path(self.store.folder), group)) for group in range(config.groups))
                 role.steps = min(values["learner"]["steps"] for values in kept)
-        models = None
-        if has_root(config):
-            mean = self.channels.weights_inlet(self.topology.addresses[names.mean(g)], self.model_size)
-            models = Models(worker, {ROOT: mean}, {ROOT: self._publisher(names.model(g))})
+        models = self._models(worker, {ROOT: names.mean(spec)}, {ROOT: names.model(spec)}) if spec.under else None
         weights_out = self._publisher(names.weights(g))
         return self._host(role, worker, inlets={port: inlet}, weights_out=weights_out, models=models)
 
@@ -246,7 +259,7 @@ def learner(spec: RoleSpec, config: TrainConfig, layout: int, port: str, *, save
     discipline = config.rule
     waits = discipline.groups_wait
     membership = None
-    if has_root(config):
+    if spec.under:
         membership = Membership(spec.group, config.groups, config.fusion_rounds, barrier=waits)
     return Learner(
         spec.name,

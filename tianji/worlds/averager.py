@@ -1,6 +1,8 @@
-"""Worker of the Root, which computes means of models."""
+"""Worker of a Root, which computes means of models."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -12,16 +14,16 @@ from tianji.worlds.workers import ModelWorker
 
 
 class Averager(ModelWorker):
-    """Keeps the latest model of each group, and the mean in the message that takes it to them."""
+    """Keeps the latest model of each port, and the latest mean in the message that takes it on."""
 
-    def __init__(self, parameters: int, groups: int) -> None:
+    def __init__(self, parameters: int, ports: Sequence[str]) -> None:
         super().__init__()
         self._parameters = parameters
-        self._inboxes = [np.zeros(message_size(parameters), np.float32) for _ in range(groups)]
+        self._inboxes = {port: np.zeros(message_size(parameters), np.float32) for port in ports}
         self._outbox = np.zeros(message_size(parameters), np.float32)
 
     def work(self, argument: Average) -> Slices[Averaged]:
-        self.weights()[:] = mean([self._inboxes[g][: self._parameters] for g in argument.groups], argument.samples)
+        self.weights()[:] = mean([self._inboxes[port][: self._parameters] for port in argument.ports], argument.samples)
         yield
         self.completed = "mean"
         return Averaged()
@@ -30,10 +32,10 @@ class Averager(ModelWorker):
         return self._outbox[: self._parameters]
 
     def inbox(self, port: str) -> Vector:
-        return self._inboxes[int(port)]
+        return self._inboxes[port]
 
     def stamps(self, port: str) -> Stamps:
-        return stamps_of(self._inboxes[int(port)], self._parameters)
+        return stamps_of(self._inboxes[port], self._parameters)
 
     def push(self, stamps: Stamps) -> Vector:
         mark(self._outbox, stamps)

@@ -31,8 +31,8 @@ class Times(Protocol):
     def round(self, group: int, samples: int) -> float:
         """Of a learner's round of updates on so many samples. The wait that a configuration states comes on top."""
 
-    def mean(self, groups: int) -> float:
-        """Of a Root's mean of so many models, or of a learner that adopts one (`groups` is 1)."""
+    def mean(self, models: int) -> float:
+        """Of a Root's mean of so many models, or of a learner or a Root that takes over one (`models` is 1)."""
 
 
 class Passage(Protocol):
@@ -159,14 +159,11 @@ class PretendedModels(ModelWorker):
 
 
 class PretendedAverager(PretendedModels):
-    """Worker of the Root."""
-
-    def __init__(self, process: Passage, times: Times, groups: int, real: ModelWorker | None) -> None:
-        super().__init__(process, times, [str(group) for group in range(groups)], real)
+    """Worker of a Root."""
 
     def work(self, argument: Average) -> Slices[Averaged]:
         """Let the time of a mean pass."""
-        for _ in self._process.compute(self._times.mean(len(argument.groups))):
+        for _ in self._process.compute(self._times.mean(len(argument.ports))):
             yield
         self._done(argument)
         return Averaged()

@@ -54,6 +54,7 @@ class Assignment(Struct, frozen=True):
     config: TrainConfig
     describe: EnvDescription
     topology: Topology
+    """All roles, and the addresses of the edges at which the process has an end."""
     control_uri: str
     past: Past = Past()
     store: Store | None = None
@@ -130,7 +131,7 @@ def run(assignment: Assignment, channels: Channels, control: Control, trace: Tra
 
     assembler = Assembler(assignment.config, assignment.describe, topology, channels, tell, trace=trace, store=assignment.store)
     if topology.open_ports:
-        # The addresses are known when all processes have bound their ports.
+        # Addresses between nodes are known when all processes there have bound their ports.
         tell(PortsOpen(assignment.name, PROTOCOL, assembler.bind(*specs)))
         assembler.wire(_wiring(control))
     hosts = [assembler.build(spec, assignment.past) for spec in specs]
@@ -155,7 +156,7 @@ def learner_threads(assignment: Assignment, cores: int) -> int:
 
 
 def _wiring(control: Control) -> dict[str, str]:
-    """Wait for the addresses of all edges from the launcher."""
+    """Wait for addresses that others have bound, from the launcher."""
     with Waiter([control]) as waiter:
         while True:
             for frame in control.receive():

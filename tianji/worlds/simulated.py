@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from math import ceil
 from pathlib import Path
@@ -316,9 +316,9 @@ class Simulation(Workers):
 
     # Workers
 
-    def averager(self, parameters: int, groups: int) -> ModelWorker:
-        real = super().averager(parameters, groups) if self._learn else None
-        return PretendedAverager(self._building, self._times, groups, real)
+    def averager(self, parameters: int, ports: Sequence[str]) -> ModelWorker:
+        real = super().averager(parameters, ports) if self._learn else None
+        return PretendedAverager(self._building, self._times, ports, real)
 
     def trainer(self, config: TrainConfig, describe: EnvDescription, body: Body, store: Path | None, group: int) -> ModelWorker:
         real = super().trainer(config, describe, body, store, group) if self._learn else None

@@ -1,5 +1,6 @@
 """A run that is spread over nodes of this machine: the same training, and what crosses between them is accounted for."""
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -44,6 +45,28 @@ def test_groups_on_two_nodes_send_models_alone(small):
     # The Root, on the first node, gets each model of the second learner, and answers with the mean.
     assert sent(result)["root"] == sent(result)["learner g1"] == means["learner g1"] * size > 0
     assert sent(result)["learner g0"] == 0.0
+
+
+@pytest.mark.timeout(120)
+def test_a_tree_of_roots_sends_one_model_a_node(small):
+    config = small(
+        groups=4,
+        fan_in=2,
+        actors=1,
+        encrypt=False,
+        restarts=0,
+        checkpoint_seconds=None,
+        stop_steps=512,
+        ppo=PPOConfig(rollout_steps=16),
+    )
+    result = train(config, cluster=PAIR)
+    assert np.array_equal(result.weights, train(msgspec.structs.replace(config, world="lockstep")).weights)
+    means = {r.role: r.counters.get("means_adopted") for r in result.reports}
+    size = 4 * (len(result.weights) + 2 * 6)
+    # The Root of the second node passes the mean of both groups there on, and the top one answers.
+    told = sent(result)
+    assert told["root"] == told["root 1"] == means["learner g3"] * size > 0
+    assert [told[name] for name in ("root 0", *(f"learner g{g}" for g in range(4)))] == [0.0] * 5
 
 
 @pytest.mark.timeout(120)

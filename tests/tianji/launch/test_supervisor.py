@@ -18,11 +18,13 @@ from tianji.messages import (
     Hello,
     Ping,
     Pong,
+    PortsOpen,
     Progress,
     Report,
     Saved,
     Start,
     Stop,
+    Wiring,
     decode_to_role,
     encode,
 )
@@ -102,7 +104,7 @@ def play():
     control.bind("inproc://control")
     roles, threads = Roles(context), []
 
-    def serve(script, ends=lambda: "steps", restarts=3, respawn=None, badges=None, **more):
+    def serve(script, ends=lambda: "steps", restarts=3, respawn=None, badges=None, edges=None, **more):
         roles.connect(badges)
         heard = []
 
@@ -115,7 +117,7 @@ def play():
         threads.append(threading.Thread(target=script, args=(roles, crew)))
         threads[0].start()
         try:
-            serving = Supervisor(control, crew, frozenset(roles.sockets), listener, recovery, badges)
+            serving = Supervisor(control, crew, frozenset(roles.sockets), listener, recovery, badges, edges)
             serving.supervise(None)
         except KeyboardInterrupt:
             heard.append("interrupted")
@@ -129,6 +131,22 @@ def play():
         socket.close(0)
     context.term()
     crew.end(())
+
+
+def test_only_processes_with_open_ports_report_them_and_each_hears_of_its_own_edges(play):
+    heard = []
+
+    def wires(roles, crew):
+        roles.tell(PortsOpen(LEARNER, PROTOCOL, {"weights0": "tcp://a:1", "model0": "tcp://a:2", "chunks0": "shm://f"}))
+        heard.append(roles.hears(LEARNER, Wiring).addresses)
+        roles.begin()
+        roles.tell(Saved(LEARNER, 100, 1, 1))
+        for name in roles.sockets:
+            roles.hears(name, Stop)
+            roles.tell(report(name))
+
+    play(wires, edges={LEARNER: ["weights0", "batches0"]})
+    assert heard == [{"weights0": "tcp://a:1"}]
 
 
 def fails_late(roles, crew):

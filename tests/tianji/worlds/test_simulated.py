@@ -29,7 +29,7 @@ class Constant:
     def round(self, group, samples):
         return self.round_s
 
-    def mean(self, groups):
+    def mean(self, models):
         return self.mean_s
 
 
