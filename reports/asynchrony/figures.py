@@ -26,6 +26,11 @@ LOOKS = {
     "free": ("X", INK),
 }
 """Marker and colour of each discipline."""
+DELAYS = {cell.workload: cell.delays for cell in sweep.CELLS}
+SIDE = {"tail": 0.93, "straggler": 1.075}
+"""By what cells of these delays are moved sideways, because others have the same rho and M."""
+NAMED = 8
+"""Most misses that a figure names; the findings name all."""
 
 
 def pays(views: Sequence[Mapped], style: Style) -> Drawing | None:
@@ -61,12 +66,15 @@ def _place(axis: Axes, view: Mapped, cell: Cell) -> Mark:
     """A cell: its winner's mark within a ring in the colour of the predicted one."""
     name, foretold = view.discipline(cell.winner.system), view.predicted(cell)
     marker, colour = LOOKS.get(name, ("o", GREY))
+    delays = DELAYS.get(cell.workload, "")
+    x = cell.rho * SIDE.get(delays, 1.0)
     if foretold in LOOKS:
-        axis.plot(cell.rho, cell.m, marker="o", markersize=13, color=LOOKS[foretold][1], markerfacecolor="none", linestyle="")
+        axis.plot(x, cell.m, marker="o", markersize=13, color=LOOKS[foretold][1], markerfacecolor="none", linestyle="")
     out = cell.contended or cell.control
-    axis.plot(cell.rho, cell.m, marker=marker, color=colour, markerfacecolor="none" if out else colour, linestyle="")
+    axis.plot(x, cell.m, marker=marker, color=colour, markerfacecolor="none" if out else colour, linestyle="")
     text = f"{cell.winner.ratio:.2f}x" + " contended" * cell.contended + " computes" * cell.control
-    axis.annotate(text, (cell.rho, cell.m), textcoords="offset points", xytext=(0, 9), ha="center", fontsize="small")
+    up = -17 if delays == "straggler" else 9
+    axis.annotate(text, (x, cell.m), textcoords="offset points", xytext=(0, up), ha="center", fontsize="x-small")
     return {
         "cell": cell.workload,
         "actors": cell.actors,
@@ -111,14 +119,14 @@ def forecasts(views: Sequence[Mapped], style: Style) -> Drawing | None:
             marker, colour = LOOKS.get(mark["system"], ("o", GREY))
             face = colour if mark["held_out"] else "none"
             axis.plot(mark["predicted"], mark["value"], marker=marker, color=colour, markerfacecolor=face, linestyle="")
-            if mark["held_out"] and mark["missed"]:
-                axis.annotate(
-                    mark["cell"].removeprefix("cartpole-ppo-"),
-                    (mark["predicted"], mark["value"]),
-                    textcoords="offset points",
-                    xytext=(5, -3),
-                    fontsize="x-small",
-                )
+        for mark in _worst(found):
+            axis.annotate(
+                mark["cell"].removeprefix("cartpole-ppo-"),
+                (mark["predicted"], mark["value"]),
+                textcoords="offset points",
+                xytext=(5, -3),
+                fontsize="x-small",
+            )
         marks += [{"machine": view.key.machine, **mark} for mark in found]
         ends = (
             np.array([0.8, 1.2 * max(max(mark["predicted"], mark["value"]) for mark in found)]) if found else np.array([1, 2])
@@ -133,6 +141,13 @@ def forecasts(views: Sequence[Mapped], style: Style) -> Drawing | None:
     handles.append(Line2D([], [], linestyle="", marker="o", color=GREY, markerfacecolor="none", label="not held out"))
     figure.legend(handles=handles, loc="outside upper center", ncols=style.pick(4, 2))
     return drawing(figure, marks)
+
+
+def _worst(found: Sequence[Mark]) -> list[Mark]:
+    """The worst miss of each held-out cell, of the cells that were missed most."""
+    missed = [mark for mark in found if mark["held_out"] and mark["missed"]]
+    missed.sort(key=lambda mark: -abs(np.log(mark["predicted"] / mark["value"])))
+    return list({mark["cell"]: mark for mark in reversed(missed)}.values())[-NAMED:]
 
 
 def _compared(view: Mapped) -> Iterator[Mark]:
@@ -182,16 +197,27 @@ def ladder(views: Sequence[Mapped], style: Style) -> Drawing | None:
             row = {"value": 1.0, "ci_low": None, "ci_high": None, "n": None} if gain is None else gain
             told_of = {key: row[key] for key in ("value", "ci_low", "ci_high", "n")}
             marks.append({"cell": cell.workload, "rung": rung, "system": system, "predicted": foretold, **told_of})
-        names = [f"{rung}: {view.discipline(system)}" if rung != "barrier" else rung for rung, system in shown]
-        axis.set_xticks(range(len(names)), names, rotation=35, ha="right", fontsize="small")
-        axis.set_title(f"{cell.workload.removeprefix('cartpole-ppo-')}", loc="left")
-        axis.set_ylim(bottom=0)
-        axis.set_ylabel("samples/s over the barrier's")
+        axis.set_xticks(range(len(shown)), [view.discipline(system) for _, system in shown], rotation=35, ha="right")
+        _rungs(axis, [rung for rung, _ in shown])
+        axis.set_title(cell.workload.removeprefix("cartpole-ppo-"), loc="left")
+        axis.set_ylabel("over the barrier")
+    axes[0].set_ylim(0, 1.2 * max(max(mark["value"], mark["predicted"] or 0.0) for mark in marks))
     figure.legend(
         handles=[Line2D([], [], linestyle="", marker="_", markersize=16, color=GREY, label="predicted")],
         loc="outside upper center",
     )
     return drawing(figure, marks)
+
+
+def _rungs(axis: Axes, rungs: Sequence[str]) -> None:
+    """Name the rungs above their disciplines, with a line between two of them."""
+    for rung in dict.fromkeys(rungs):
+        first, many = rungs.index(rung), rungs.count(rung)
+        axis.text(
+            first + (many - 1) / 2, 0.98, rung, transform=axis.get_xaxis_transform(), ha="center", va="top", fontsize="x-small"
+        )
+        if first:
+            axis.axvline(first - 0.5, color=GREY, linewidth=0.6)
 
 
 PLOTS = (

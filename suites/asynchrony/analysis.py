@@ -18,7 +18,7 @@ from suites.convergence import analysis as convergence
 from suites.disciplines import analysis as disciplines
 from suites.records.bundle import Bundle
 from suites.records.events import FirstStep, Phase, Progress, Usage
-from suites.records.predictions import TIE, Predictions, winner
+from suites.records.predictions import TIE, Predictions, freshest, winner
 from suites.records.statement import Statement
 from suites.statistics import summary
 from suites.statistics.intervals import bootstrap_iqm, paired_ratio
@@ -127,7 +127,8 @@ class Cell:
     @property
     def winner(self) -> Outcome:
         """The freshest of the leaders."""
-        return min(self.leaders, key=lambda one: (one.age_rounds, -one.ratio))
+        first = freshest((one.system, one.age_rounds) for one in self.leaders)
+        return next(one for one in self.leaders if one.system == first)
 
     @property
     def tie(self) -> bool | None:

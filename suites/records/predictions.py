@@ -17,6 +17,8 @@ from suites.records.limits import Amount, Count, Name, Text
 SCHEMA = "tianji-bench/predictions/1"
 TIE = 0.1
 """Throughputs this close, as a share, are no difference that matters."""
+SAME_AGE = 0.5
+"""Mean ages this close, in rounds, likewise."""
 
 
 class Forecast(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -71,7 +73,14 @@ def winner(found: Iterable[tuple[str, float, float]]) -> str:
     """
     found = list(found)
     best = max(rate for _, rate, _ in found)
-    return min((age, -rate, name) for name, rate, age in found if rate >= best * (1 - TIE))[2]
+    return freshest((name, age) for name, rate, age in found if rate >= best * (1 - TIE))
+
+
+def freshest(found: Iterable[tuple[str, float]]) -> str:
+    """The first of the systems whose mean age is within `SAME_AGE` of the least one."""
+    found = list(found)
+    least = min(age for _, age in found)
+    return next(name for name, age in found if age <= least + SAME_AGE)
 
 
 def read(path: Path) -> Predictions:

@@ -10,6 +10,8 @@ from reports.asynchrony.view import Mapped
 from reports.styles import PAGE
 from suites.asynchrony import sweep
 from suites.asynchrony.sweep import Setting
+from suites.records import archive
+from suites.records.predictions import freshest
 
 FIXED, OTHER, CALIBRATES = Setting("tail", 8, 3.0, 1.0), Setting("constant", 8, 1.0, 1.0), sweep.CELLS[4]
 CONTROL = sweep.CELLS[-1]
@@ -115,3 +117,15 @@ def test_the_report_has_the_tables(session, tmp_path):
     assert len(lines) == 2 + 4
     assert len((tmp_path / "tables" / "asynchrony-forecasts.md").read_text().splitlines()) == 2 + 4 * 7
     assert "*Predicted*" in (tmp_path / "figures" / "figures.json").read_text()
+
+
+def test_predictions_are_sealed_with_the_session(session, view, tmp_path):
+    archive.seal(session, tmp_path / "sealed.parquet")
+    (sealed,) = Mapped.all(dataset.load([tmp_path / "sealed.parquet"]))
+    assert sealed.predictions == view.predictions
+    assert sealed.score == view.score
+
+
+def test_of_equally_fresh_leaders_the_first_wins():
+    assert freshest([("b", 1.2), ("c", 0.9), ("d", 0.2), ("a", 0.6)]) == "d"
+    assert freshest([("b", 0.6), ("c", 0.2)]) == "b"

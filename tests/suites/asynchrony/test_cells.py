@@ -11,7 +11,9 @@ from programs.cli import ConfigError
 from suites.asynchrony import cells, sweep
 from suites.asynchrony.run import Asynchrony
 from suites.asynchrony.sweep import Setting
+from suites.records import machine, statement
 from suites.records.predictions import Forecast, Predictions, winner
+from suites.session import runner
 from suites.session.suite import Request
 from tianji.environments.delays import scale, times
 
@@ -110,3 +112,15 @@ def test_a_control_computes():
     assert len(control) == 1
     assert cells.workload(control[0]).simulator.computes
     assert Setting("tail", 8, 3.0, 1.0) in sweep.CELLS
+
+
+def test_a_session_goes_on_with_the_predictions_that_it_was_begun_with(tmp_path, monkeypatch):
+    monkeypatch.setattr(machine, "noise_floor", lambda: 0.01)
+    suite, whole = Asynchrony(), made(sweep.CELLS, sweep.SYSTEMS)
+    plan, _ = suite.plan(request(profile="smoke", predictions=whole))
+    begun = runner.open_session(tmp_path / "session", plan, resume=False)
+    assert statement.beside(tmp_path / "session").predictions == whole
+    assert runner.find_session(tmp_path / "session", plan, resume=True) == begun
+    other, _ = suite.plan(request(profile="smoke"))
+    with pytest.raises(ConfigError, match=r"was begun with other --predictions"):
+        runner.find_session(tmp_path / "session", other, resume=True)
