@@ -117,7 +117,7 @@ class Mapped(View):
         """Why nothing is compared; empty where it is."""
         return self._stated[1]
 
-    @property
+    @cached_property
     def score(self) -> Score | None:
         """How the predictions did."""
         return None if self.predictions is None else analysis.score(self.cells, self.predictions)
@@ -132,6 +132,11 @@ class Mapped(View):
         if self.predictions is None or not self.predictions.of(cell.workload):
             return "-"
         return self.discipline(analysis.predicted_winner(self.predictions, cell))
+
+    def missed(self, cell: Cell, one: Outcome) -> str:
+        """What was predicted wrongly of a discipline in a held-out cell."""
+        misses = () if self.score is None else self.score.misses
+        return ", ".join(miss.what for miss in misses if (miss.workload, miss.system) == (cell.workload, one.system)) or "-"
 
     def role(self, cell: Cell) -> str:
         """What a cell is for."""

@@ -149,7 +149,8 @@ class Miss:
     measured: str
 
     def __str__(self) -> str:
-        return f"{self.workload}, {self.system}: {self.what} {self.predicted} predicted, {self.measured} measured"
+        subject = self.workload if self.what == "winner" else f"{self.workload}, {self.system}"
+        return f"{subject}: {self.predicted} predicted, {self.measured} measured"
 
 
 @dataclass(frozen=True)

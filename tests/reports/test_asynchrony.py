@@ -62,7 +62,7 @@ def test_predictions_are_judged_on_held_out_cells(view):
     # In the fixed cell one of six ratios is off; where nothing pays, all are.
     assert (score.within, score.ratios) == (5, 12)
     assert [str(miss) for miss in score.misses if miss.workload == FIXED.workload] == [
-        f"{FIXED.workload}, tianji-exactly-one-round: ratio 1.73 predicted, 1.30 measured"
+        f"{FIXED.workload}, tianji-exactly-one-round: 1.73 predicted, 1.30 measured"
     ]
     assert view.calibration == pytest.approx((3 / 4) ** (1 / 6))
 
@@ -116,6 +116,9 @@ def test_the_report_has_the_tables(session, tmp_path):
     lines = (tmp_path / "tables" / "asynchrony-cells.md").read_text().splitlines()
     assert len(lines) == 2 + 4
     assert len((tmp_path / "tables" / "asynchrony-forecasts.md").read_text().splitlines()) == 2 + 4 * 7
+    told = (tmp_path / "tables" / "asynchrony-forecasts.md").read_text().splitlines()
+    missed = [line for line in told if line.endswith("| ratio |") and FIXED.workload in line]
+    assert [line.split(" | ")[1] for line in missed] == ["exactly-one-round"]
     assert "*Predicted*" in (tmp_path / "figures" / "figures.json").read_text()
 
 
