@@ -169,7 +169,7 @@ class Score:
 def score(cells: Iterable[Cell], predictions: Predictions) -> Score:
     """Compare with what was predicted. Cells that calibrate, controls and contended cells take no part.
 
-    Cells without intervals count as no ties; a session of fewer than five blocks is no evidence.
+    Winners are judged in cells that are shown to be no ties, and so in none of a session of fewer than five blocks.
     """
     right = of = within = ratios = 0
     misses: list[Miss] = []
@@ -186,7 +186,7 @@ def score(cells: Iterable[Cell], predictions: Predictions) -> Score:
                 within += 1
             else:
                 misses.append(Miss(cell.workload, one.system, "ratio", f"{foretold:.2f}", f"{one.ratio:.2f}"))
-        if cell.tie:
+        if cell.tie is not False:
             continue
         of += 1
         best = predicted_winner(predictions, cell)

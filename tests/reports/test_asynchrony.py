@@ -8,7 +8,7 @@ from reports.__main__ import main as report
 from reports.asynchrony.figures import forecasts, ladder, pays
 from reports.asynchrony.view import Mapped
 from reports.styles import PAGE
-from suites.asynchrony import sweep
+from suites.asynchrony import analysis, sweep
 from suites.asynchrony.sweep import Setting
 from suites.records import archive
 from suites.records.predictions import freshest
@@ -86,6 +86,9 @@ def test_a_session_without_predictions_is_shown_without_a_comparison(tmp_path):
     (view,) = Mapped.all(dataset.load([mapped.make(tmp_path / "none", measured, (FIXED,), blocks=1)]))
     assert view.findings == ["Session s stated no predictions in its plan, so nothing is compared."]
     assert view.cells[0].tie is None, "there is no interval"
+    told = mapped.forecast(foretold, (FIXED,))
+    assert analysis.score(view.cells, told).of == 0
+    assert analysis.score(view.cells, told).ratios == 6
 
 
 def test_contended_cells_take_no_part(tmp_path):
