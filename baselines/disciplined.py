@@ -15,7 +15,9 @@ from programs.cli import ConfigError
 from tianji.config import TrainConfig
 
 SLOTS = 12
-"""Most chunks of an actor in flight, enough for every discipline: one with eta = 8 needs ten, and `free` a round and two."""
+"""Least number of slots of an actor, enough for every discipline on up to 8 actors: one with eta = 8 needs ten."""
+BESIDE_A_ROUND = 4
+"""Slots of an actor beside a round's chunks, where a round has many: for `free`, whose rounds may be of one actor alone."""
 
 
 class Disciplined(SameCode):
@@ -39,7 +41,9 @@ class Disciplined(SameCode):
         return [f"Samples may be of a policy {age} rounds of updates older than the one they train, and are corrected for."]
 
     def config(self, task: Task) -> TrainConfig:
-        return self._config(task, actors=actors_for(task), chunk_slots=SLOTS, discipline=self.discipline)
+        actors = actors_for(task)
+        slots = max(SLOTS, actors + BESIDE_A_ROUND)
+        return self._config(task, actors=actors, chunk_slots=slots, discipline=self.discipline)
 
 
 def _under(discipline: str, **options: Any) -> type[Disciplined]:

@@ -16,83 +16,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, geometric_mean
 
-from msgspec.structs import replace
-
 from baselines.system import SYSTEMS, Task
 from baselines.tianji import SameCode
 from programs.cli import ConfigError
 from suites.disciplines import analysis
+from suites.disciplines.forecast import predicted
 from suites.disciplines.sweep import SYSTEMS as SWEPT
 from suites.records import archive
 from suites.records.bundle import BundleError
 from suites.session import catalogue
 from suites.staleness import analysis as staleness
-from tianji.config import TrainConfig
-from tianji.environments.description import EnvDescription
-from tianji.roles.learner import Learner
-from tianji.worlds.calibration import StatedWaits
-from tianji.worlds.simulated import Simulation
-
-ROUNDS = 400
-"""Rounds of a prediction. The first quarter is left out, as in the suite."""
-
-
-class Stated:
-    """Times of work as a configuration states them: waits of simulators, and of the learner."""
-
-    def __init__(self, config: TrainConfig) -> None:
-        self._waits, self._round_s = StatedWaits(config), config.update_seconds
-
-    def fragment(self, actor: int) -> tuple[float, float]:
-        return 0.0, self._waits.fragment(actor)
-
-    def round(self, group: int, samples: int) -> float:
-        return self._round_s
-
-    def mean(self, models: int) -> float:
-        return 0.0
-
-
-@dataclass(frozen=True)
-class Prediction:
-    """What a discipline gives."""
-
-    steps_per_s: float
-    """Samples trained on, each counted once."""
-    age_rounds: float
-    """Mean number of rounds by which the learner is ahead of a sample's policy when it trains on it."""
-
-
-def predicted(config: TrainConfig) -> Prediction:
-    """Run a configuration in the simulated world.
-
-    Raises
-    ------
-    ConfigError
-        if its simulators or its learner do not wait.
-    """
-    if config.simulator is None or not config.update_seconds:
-        raise ConfigError("a prediction needs a workload with `simulator` and `update_seconds`")
-    endless = replace(config, stop_steps=1 << 50)
-    # The sizes of messages do not matter, as they take no time.
-    run = Simulation(endless, EnvDescription(config.env, (1,), "<f4", 0, 2), Stated(config))
-    learner = run.processes["learner g0"].host("learner g0").role
-    assert isinstance(learner, Learner)
-    began = (0.0, 0.0, 0.0)
-    for quarter in range(4):
-        while learner.rounds < ROUNDS * (quarter + 1) / 4:
-            run.run(config.update_seconds)
-        if quarter == 0:
-            began = _so_far(run, learner)
-    seconds, samples, aged = (now - before for now, before in zip(_so_far(run, learner), began, strict=True))
-    chunks = samples / config.chunk_samples
-    return Prediction(samples / seconds, aged / chunks)
-
-
-def _so_far(run: Simulation, learner: Learner) -> tuple[float, float, float]:
-    ages = learner.histograms()["age_rounds"]
-    return run.now_ns / 1e9, float(learner.steps), float(sum(age * count for age, count in ages.items()))
-
 
 RATIO_WITHIN, AGE_WITHIN = 0.1, 0.5
 """A prediction is right within this share of the measured ratio, and within so many rounds of the measured age."""

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
+from reports.asynchrony import figures as asynchrony
 from reports.convergence import figures as convergence
 from reports.dataset import Dataset
 from reports.disciplines import figures as disciplines
@@ -35,6 +36,7 @@ REGISTRY: tuple[Plot, ...] = (
     *staleness.PLOTS,
     *disciplines.PLOTS,
     *price.PLOTS,
+    *asynchrony.PLOTS,
     *transmission.PLOTS,
     *scaling.PLOTS,
     beyond.PLOT,

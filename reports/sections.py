@@ -8,6 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from reports import escaping, words
+from reports.asynchrony.view import Mapped
 from reports.convergence.view import Trained
 from reports.dataset import Dataset
 from reports.disciplines.view import Ruled
@@ -19,7 +20,7 @@ from reports.transmission.view import Traffic
 from reports.view import View
 from suites.records.limits import BundleError
 
-SUITES: tuple[type[View], ...] = (Trained, Balanced, Ruled, Priced, Traffic, Scaled)
+SUITES: tuple[type[View], ...] = (Trained, Balanced, Ruled, Priced, Mapped, Traffic, Scaled)
 
 
 def views(data: Dataset) -> Iterator[View]:

@@ -15,6 +15,7 @@ import pandas as pd
 from programs.registry import Registry
 from reports import pairs
 from reports.table import Row
+from suites.asynchrony import analysis as asynchrony
 from suites.convergence import analysis as convergence
 from suites.disciplines import analysis as disciplines
 from suites.price import analysis as price
@@ -84,6 +85,11 @@ def of_price(bundles: Sequence[Bundle]) -> Summary:
     return Summary(price.summarise(runs, bundles), {"price-crossings": convergence.crossing_points(runs)})
 
 
+def of_asynchrony(bundles: Sequence[Bundle]) -> Summary:
+    """Throughput over the barrier's in one cell; returns where snapshots were played."""
+    return Summary(asynchrony.summarise(bundles, [_understood(b) for b in disciplines.judged(bundles)]), {})
+
+
 def of_transmission(bundles: Sequence[Bundle]) -> Summary:
     """Goodput, delays and cost of pipes."""
     transfers = transmission.transfers(bundles)
@@ -124,6 +130,7 @@ SUMMARIES: dict[str, Callable[[Sequence[Bundle]], Summary]] = {
     "staleness": of_staleness,
     "disciplines": of_disciplines,
     "price": of_price,
+    "asynchrony": of_asynchrony,
     "transmission": of_transmission,
     scaling.SUITE: of_scaling,
 }

@@ -1,4 +1,4 @@
-"""`python -m suites list|doctor|run|tune|calibrate|against|gate|pack|submit|validate|sessions`."""
+"""`python -m suites list|doctor|run|predict|tune|calibrate|against|gate|pack|submit|validate|sessions`."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from programs.cli import DONE, FAILED, ConfigError, OneLineParser
 from programs.cli import run as run_command
 from programs.completion import add_completion
 from programs.registry import Registry
+from suites.asynchrony import command as predicting
 from suites.calibration import command as calibration
-from suites.records import archive, listing, machine, tuned
+from suites.records import archive, listing, machine, predictions, tuned
 from suites.records.bundle import BundleError
 from suites.records.limits import Text
 from suites.records.statement import MOST_LOOKS
@@ -37,7 +38,7 @@ def parser() -> OneLineParser:
     top = OneLineParser(prog="tianji-bench", description="Measure distributed reinforcement-learning systems.")
     add_completion(top)
     commands = top.add_subparsers(
-        dest="command", required=True, metavar="list|doctor|run|tune|calibrate|against|gate|pack|submit|validate|sessions"
+        dest="command", required=True, metavar="list|doctor|run|predict|tune|calibrate|against|gate|pack|submit|validate|sessions"
     )
     listing = commands.add_parser("list", help="suites, profiles, workloads and systems")
     listing.add_argument("--json", action="store_true", help="print it as JSON, with titles and profiles")
@@ -77,6 +78,10 @@ def parser() -> OneLineParser:
         metavar="FILE",
         help="run in the open division, with the settings that `tune` chose: a file for each system and workload",
     )
+    run.add_argument(
+        "--predictions", type=Path, metavar="FILE", help="what `predict` wrote of this profile; the stated plan records it"
+    )
+    predicting.add(commands)
     tuning.add(commands)
     calibration.add(commands)
     against = commands.add_parser(
@@ -169,6 +174,8 @@ def request(options: Any, suite: Suite) -> Request:
         raise ConfigError("--for: give one line of at most 300 characters") from None
     if options.tuned and not suite.tunable:
         raise ConfigError(f"--tuned: suite {suite.name} has no open division")
+    if options.predictions and not suite.foretold:
+        raise ConfigError(f"--predictions: suite {suite.name} states none")
     return Request(
         profile=options.profile,
         systems=names,
@@ -183,7 +190,15 @@ def request(options: Any, suite: Suite) -> Request:
         looks=options.looks,
         busy=options.busy,
         tuned=tuple(map(tuned.read, options.tuned or ())),
+        predictions=_foretold(options.predictions),
     )
+
+
+def _foretold(file: Path | None) -> predictions.Predictions | None:
+    try:
+        return None if file is None else predictions.read(file)
+    except BundleError as error:
+        raise ConfigError(f"--predictions {error}") from None
 
 
 def run(options: Any) -> int:

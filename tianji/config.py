@@ -131,6 +131,13 @@ class SimulatorConfig(Settings):
     alpha: Annotated[float, Meta(gt=1, le=100)] | None = None
     """Tail exponent of a Pareto delay: the probability of a delay above x falls as x^-alpha. Needed by `pareto`, and for it
     alone."""
+    truncation: Annotated[float, Meta(gt=1, le=1e6)] | None = None
+    """Largest Pareto delay over the smallest one. The mean stays as stated. None: there is no largest."""
+    drawn_every: Positive = 1
+    """Number of steps in a row of an environment that share one drawn delay. With the length of a fragment, delays differ from
+    fragment to fragment instead of averaging out within each."""
+    computes: bool = False
+    """Whether a simulator uses a core for its delay instead of waiting."""
     spread: Annotated[float, Meta(ge=1, le=1000)] = 1.0
     """Ratio of the slowest environment's mean delays to the fastest's. 1: all have the same."""
     spread_over: Annotated[int, Meta(ge=2)] = 8
@@ -151,6 +158,8 @@ class SimulatorConfig(Settings):
                 raise ValueError(f"simulator.distribution {wanted!r} needs simulator.{name}, for instance 1.5")
             if self.distribution != wanted and getattr(self, name) is not None:
                 raise ValueError(f"simulator.{name} is for distribution {wanted!r}, not {self.distribution!r}")
+        if self.truncation is not None and self.distribution != "pareto":
+            raise ValueError(f"simulator.truncation is for distribution 'pareto', not {self.distribution!r}")
         if self.spread > 1 and self.straggler > 1:
             raise ValueError("simulator.spread and simulator.straggler exclude each other: leave one of them at 1")
         if self.grain and self.picture is None:

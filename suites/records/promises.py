@@ -142,6 +142,7 @@ class Transmission(Struct):
 CONFIGURATIONS: dict[str, Any] = {
     "convergence": Training,
     "staleness": Training,
+    "asynchrony": Training,
     "disciplines": Training,
     "tuning": Training,
     "scaling": OnNodes,

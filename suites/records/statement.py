@@ -15,6 +15,7 @@ from msgspec import Meta, Struct
 from suites.records import limits
 from suites.records.bundle import Bundle, BundleError
 from suites.records.limits import Amount, Count, Name, Text
+from suites.records.predictions import Predictions
 
 FILE = "plan.json"
 SCHEMA = "tianji-bench/plan/1"
@@ -43,6 +44,8 @@ class Statement(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Whether it began although the machine was not idle."""
     load_1min: Amount | None = None
     noise_floor: Amount | None = None
+    predictions: Predictions | None = None
+    """What was predicted of its cells."""
 
     @property
     def words(self) -> str:

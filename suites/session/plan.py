@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from programs.cli import ConfigError
 from suites.records.bundle import Scalar
+from suites.records.predictions import Predictions
 from suites.records.statement import Statement
 from suites.records.tuned import Tuned
 from suites.statistics.summary import AGAIN
@@ -81,6 +82,8 @@ class Plan(Struct, frozen=True, kw_only=True):
     """Whether the machine may be busy when it begins; afterwards, whether it was."""
     tuned: tuple[Tuned, ...] = ()
     """Of the open division: the settings of each system on each workload, with the trials behind them."""
+    predictions: Predictions | None = None
+    """What was predicted of its cells. A report compares with nothing that was predicted later."""
 
     def stated(self) -> Statement:
         """What is written down before the first run."""
@@ -97,6 +100,7 @@ class Plan(Struct, frozen=True, kw_only=True):
             busy=self.busy,
             load_1min=self.load_1min,
             noise_floor=self.noise_floor,
+            predictions=self.predictions,
         )
 
     def blocks(self) -> list[tuple[Cell, ...]]:

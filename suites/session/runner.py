@@ -59,6 +59,8 @@ def find_session(out: Path, plan: Plan, resume: bool) -> Plan | None:
             )
         if begun.tuned != plan.tuned:
             raise ConfigError(f"--out {out}: was begun with other --tuned files; give the same, or name a new folder")
+        if begun.predictions != plan.predictions:
+            raise ConfigError(f"--out {out}: was begun with other --predictions; give the same file, or name a new folder")
         return begun
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise ConfigError(f"--out {out}: exists and is not a session; name a new folder")

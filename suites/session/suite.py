@@ -17,6 +17,7 @@ from msgspec import Struct
 from baselines.workload import Workload
 from programs.registry import Registry
 from suites.records.events import AnyEvent, FirstStep, Snapshot
+from suites.records.predictions import Predictions
 from suites.records.tuned import Tuned
 from suites.session.plan import Cell, Plan, new_session
 
@@ -44,6 +45,8 @@ class Request(Struct, frozen=True, kw_only=True):
     """Whether it may begin on a machine that is not idle."""
     tuned: tuple[Tuned, ...] = ()
     """Settings of the systems in the open division; empty: the closed one."""
+    predictions: Predictions | None = None
+    """What is predicted of its cells."""
 
 
 class Work(Struct, frozen=True, kw_only=True):
@@ -76,6 +79,8 @@ class Suite(ABC):
     """Whether it asks what the number of nodes does."""
     tunable: bool = False
     """Whether it has an open division."""
+    foretold: bool = False
+    """Whether its plans may state predictions."""
 
     @abstractmethod
     def workloads(self) -> dict[str, str]:
@@ -109,6 +114,7 @@ class Suite(ABC):
             looks=request.looks,
             busy=request.busy,
             tuned=request.tuned,
+            predictions=request.predictions,
         )
 
     def before(self, plan: Plan, out: Path) -> None:  # noqa: B027 (a suite may need nothing)
@@ -140,6 +146,7 @@ class Suite(ABC):
 SUITES: Registry[type[Suite]] = Registry(
     "tianji_bench.suites",
     {
+        "asynchrony": "suites.asynchrony.run:Asynchrony",
         "convergence": "suites.convergence.run:Convergence",
         "disciplines": "suites.disciplines.run:Disciplines",
         "price": "suites.price.run:Price",

@@ -5,9 +5,8 @@ import re
 import pytest
 from elsewhere import ROOT
 
-from benchmarks import predicted
 from benchmarks.predicted import main, table
-from suites.disciplines import analysis
+from suites.disciplines import analysis, forecast
 from suites.records import archive
 
 # The straggler's fragment, the others', and a round of updates of cartpole-ppo-straggler, in seconds; 256 samples in a round.
@@ -16,7 +15,7 @@ SLOW, FAST, ROUND = 0.128 * 64 / 15, 0.128 * 8 / 15, 0.128
 
 @pytest.fixture
 def short(monkeypatch):
-    monkeypatch.setattr(predicted, "ROUNDS", 80)
+    monkeypatch.setattr(forecast, "ROUNDS", 80)
 
 
 def rows(text):

@@ -1,4 +1,4 @@
-"""Synthetic slow simulators: steps and resets that take time but no CPU, and observations drawn as pictures.
+"""Synthetic slow simulators: steps and resets that take time, by default without CPU, and observations drawn as pictures.
 
 Each environment draws its delays from the seed of its reset, in a stream apart from its own randomness. So episodes do not
 depend on delays. Environments that are stepped together wait at the same time, like simulators that run in parallel: a step of
@@ -43,7 +43,7 @@ def scale(config: SimulatorConfig, number: int) -> float:
 def times(config: SimulatorConfig, mean_seconds: float, rng: np.random.Generator) -> Iterator[float]:
     """Endless delays in nanoseconds."""
     while True:
-        yield from (mean_seconds * 1e9 * _relative(config, rng)).tolist()
+        yield from np.repeat(mean_seconds * 1e9 * _relative(config, rng), config.drawn_every).tolist()
 
 
 def _relative(config: SimulatorConfig, rng: np.random.Generator) -> NDArray[np.float64]:
@@ -51,10 +51,28 @@ def _relative(config: SimulatorConfig, rng: np.random.Generator) -> NDArray[np.f
     if config.sigma is not None:
         # The mean of a lognormal variable is exp(mu + sigma^2 / 2).
         return rng.lognormal(-(config.sigma**2) / 2, config.sigma, BLOCK)
+    if config.alpha is not None and config.truncation is not None:
+        # The inverse of Pareto's distribution of minimum 1, cut off at c and normalised.
+        left = config.truncation**-config.alpha
+        drawn: NDArray[np.float64] = (1 - rng.random(BLOCK) * (1 - left)) ** (-1 / config.alpha)
+        return drawn / truncated_mean(config.alpha, config.truncation)
     if config.alpha is not None:
         # NumPy draws Lomax's distribution, which is Pareto's of minimum 1 less one. Pareto's mean is alpha / (alpha - 1).
         return (1 + rng.pareto(config.alpha, BLOCK)) * (config.alpha - 1) / config.alpha
     return np.ones(BLOCK)
+
+
+def truncated_mean(alpha: float, most: float) -> float:
+    """Mean of a Pareto variable of minimum 1 that is cut off at `most`."""
+    share: float = (1 - most ** (1 - alpha)) / (1 - most**-alpha)
+    return alpha / (alpha - 1) * share
+
+
+def compute(seconds: float) -> None:
+    """Use a core for so many seconds of this thread's processor time."""
+    end = time.thread_time() + seconds
+    while time.thread_time() < end:
+        pass
 
 
 class Delays:
@@ -65,7 +83,8 @@ class Delays:
     numbers : [B]
         numbers of these environments over all actors, which decide their speeds.
     clock, sleep
-        clock in monotonic nanoseconds, and a function that waits for a number of seconds.
+        clock in monotonic nanoseconds, and a function that waits for a number of seconds. By default it sleeps, or computes
+        if the simulators do.
     """
 
     def __init__(
@@ -73,12 +92,12 @@ class Delays:
         config: SimulatorConfig,
         numbers: Sequence[int],
         clock: Callable[[], int] = time.monotonic_ns,
-        sleep: Callable[[float], None] = time.sleep,
+        sleep: Callable[[float], None] | None = None,
     ) -> None:
         self.clock = clock
         self.waited_ns = 0
         """Nanoseconds waited so far."""
-        self._config, self._sleep = config, sleep
+        self._config, self._sleep = config, sleep or (compute if config.computes else time.sleep)
         self.numbers = numbers
         self._steps: list[Iterator[float]] = []
         self._resets: list[Iterator[float]] = []
@@ -120,7 +139,8 @@ class Delays:
         left = max(took) - (now - began_ns)
         if left > 0:
             self._sleep(left / 1e9)
-            self.waited_ns += self.clock() - now
+            if not self._config.computes:
+                self.waited_ns += self.clock() - now
 
 
 class Delayed(gym.Wrapper):  # type: ignore[misc]

@@ -30,7 +30,7 @@ def complaint(capsys, *arguments):
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["transmision"], "known: convergence, disciplines, price, scaling, staleness, transmission"),
+        (["transmision"], "known: asynchrony, convergence, disciplines, price, scaling, staleness, transmission"),
         (["convergence", "convergence"], "twice"),
         (["convergence", "--profile", "huge"], "known: smoke"),
         (["convergence", "--systems", "tianji,rlib"], "did you mean rllib"),

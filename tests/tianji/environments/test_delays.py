@@ -3,6 +3,7 @@
 import functools
 import itertools
 import math
+import time
 
 import gymnasium as gym
 import msgspec
@@ -87,6 +88,36 @@ def test_times_have_the_stated_mean_and_tail(config, law):
     assert (drawn > law.ppf(0.999)).mean() == pytest.approx(0.001, abs=0.0006)
     if config.alpha != 1.5:  # Where there is no variance, the mean of a sample says little.
         assert drawn.mean() == pytest.approx(2, abs=4 * law.std() / math.sqrt(len(drawn)))
+
+
+def test_a_truncated_tail_keeps_the_stated_mean():
+    alpha, most = 1.5, 30.0
+    found = sample(SimulatorConfig(distribution="pareto", alpha=alpha, truncation=most), mean=2.0)
+    # The law by its distribution function alone: the mean is the integral of the tail.
+    points = np.geomspace(1, most, 20_001)
+    below = (1 - points**-alpha) / (1 - most**-alpha)
+    least = 2 / (1 + np.trapezoid(1 - below, points))
+    assert found.max() <= most * least * (1 + 1e-9)
+    assert stats.kstest(found, lambda x: np.interp(x / least, points, below)).pvalue > 0.01
+    assert found.mean() == pytest.approx(2, rel=0.05)
+
+
+def test_steps_of_a_fragment_share_a_draw():
+    config = SimulatorConfig(step_seconds=0.01, distribution="lognormal", sigma=1.0, drawn_every=32)
+    of_fragments = np.reshape(drawn(config, 0, seed=3, steps=320), (10, 32))
+    assert np.ptp(of_fragments, axis=1).tolist() == pytest.approx([0.0] * 10)
+    assert len(set(of_fragments[:, 0].round(9).tolist())) == 10
+    # The same draws as without sharing, each for as long as it is shared.
+    single = drawn(msgspec.structs.replace(config, drawn_every=1), 0, seed=3, steps=10)
+    assert of_fragments[:, 0].tolist() == pytest.approx(single)
+
+
+def test_a_simulator_that_computes_uses_a_core_and_does_not_wait(fake):
+    waits = Delays(SimulatorConfig(step_seconds=0.02, computes=True), [0], clock=fake.clock)
+    before = time.thread_time()
+    waits.wait(fake.now_ns, [0], [])
+    assert time.thread_time() - before >= 0.02
+    assert waits.waited_ns == 0
 
 
 def test_constant_times_are_the_mean():

@@ -1,0 +1,1 @@
+"""What a report says of the asynchrony suite."""

@@ -1,0 +1,154 @@
+"""All cells of the asynchrony suite on one machine, looked up, with the predictions that were stated before."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+from reports.dataset import Dataset, Key
+from reports.table import Row
+from reports.view import View
+from suites.asynchrony import analysis, sweep
+from suites.asynchrony.analysis import Cell, Outcome, Score
+from suites.records.predictions import Predictions
+
+RUNGS = {
+    "barrier": (sweep.BARRIER,),
+    "overlap": ("tianji-exactly-one-round", "tianji-admitted-in-order-1"),
+    "event-driven": ("tianji-quota-free", "tianji-free"),
+    "bounded": ("tianji-admitted-1", "tianji-relaxed"),
+}
+"""The ladder: what each discipline lets go of."""
+
+
+class Mapped(View):
+    """Runs of every cell on one machine."""
+
+    suite = "asynchrony"
+    parts = ("cells", "forecasts", "returns")
+    order = sweep.SYSTEMS
+
+    def __init__(self, data: Dataset, key: Key, **scope: Any) -> None:
+        super().__init__(data, key, **scope)
+        self.stem = self.suite
+        self.keys = [other for other in data.groups if (other.suite, other.machine) == (key.suite, key.machine)]
+        self.bundles = [b for other in self.keys for b in data.groups[other]]
+        self._scope = {"suite": key.suite, "machine": key.machine}
+        self.table = data.table.where(**self._scope)
+
+    @classmethod
+    def all(cls, data: Dataset) -> list[Mapped]:
+        """One view a machine."""
+        first = {key.machine: key for key in reversed(data.groups) if key.suite == cls.suite}
+        return [cls(data, key) for _, key in sorted(first.items())]
+
+    @property
+    def subject(self) -> str:
+        return self.key.machine
+
+    @property
+    def name(self) -> str:
+        return f"{self.suite} ({self.key.machine})"
+
+    def discipline(self, label: str) -> str:
+        """What a system is called among others that differ in nothing else."""
+        return "barrier" if label == sweep.BARRIER else label.removeprefix("tianji-")
+
+    @cached_property
+    def cells(self) -> list[Cell]:
+        """Cells of which the throughput was measured under the barrier, in the order of the table."""
+        place = {cell.workload: number for number, cell in enumerate(sweep.CELLS)}
+        names = sorted({key.workload for key in self.keys}, key=lambda name: (place.get(name, len(place)), name))
+        return [cell for name in names if not name.endswith(sweep.TO_RETURN) and (cell := self._cell(name)) is not None]
+
+    def _cell(self, workload: str) -> Cell | None:
+        value = {
+            metric: row["value"]
+            for metric in ("rho", "fragment_max_over_mean")
+            if (row := self.find(sweep.BARRIER, metric, workload=workload)) is not None
+        }
+        outcomes = tuple(one for label in self.shown if (one := self._outcome(workload, label)) is not None)
+        if len(value) < 2 or not any(one.system == sweep.BARRIER for one in outcomes):
+            return None
+        shares = [row["value"] for label in self.labels if (row := self.find(label, "machine_share", workload=workload))]
+        made = next(b for key in self.keys if key.workload == workload for b in self.data.groups[key])
+        described = made.manifest.configuration["workload"]
+        return Cell(
+            workload=workload,
+            actors=described["actors"],
+            rho=value["rho"],
+            m=value["fragment_max_over_mean"],
+            share=max(shares, default=0.0),
+            control=bool(described["simulator"].get("computes")),
+            outcomes=outcomes,
+        )
+
+    def gain(self, workload: str, label: str) -> Row | None:
+        """Throughput over the barrier's."""
+        return self.find(label, "throughput_ratio", workload=workload, baseline=sweep.BARRIER)
+
+    def _outcome(self, workload: str, label: str) -> Outcome | None:
+        age, gain = self.find(label, "age_mean_rounds", workload=workload), self.gain(workload, label)
+        is_barrier = label == sweep.BARRIER
+        if age is None or (gain is None and not is_barrier):
+            return None
+        behind = self.table.where(workload=workload, system=label, metric="over_fastest_ratio").rows
+        reach = None if not behind else behind[0]["value"] if behind[0]["ci_high"] is None else behind[0]["ci_high"]
+        ratio, low = (1.0, 1.0) if gain is None else (gain["value"], gain["ci_low"])
+        return Outcome(label, ratio, low, reach, age["value"])
+
+    def cost(self, workload: str, label: str, metric: str) -> Row | None:
+        """Seconds or steps to the evaluated return over the barrier's, at the same seeds."""
+        keys = {"workload": workload, "threshold_kind": "evaluated", "baseline": label}
+        return None if label == sweep.BARRIER else self.row(sweep.BARRIER, metric, **keys)
+
+    @cached_property
+    def _stated(self) -> tuple[Predictions | None, str]:
+        throughput = [b for b in self.bundles if not b.manifest.workload.endswith(sweep.TO_RETURN)]
+        return analysis.stated_before(throughput or self.bundles, self.data.stated)
+
+    @property
+    def predictions(self) -> Predictions | None:
+        """Those that were stated before the first run, which alone are compared with."""
+        return self._stated[0]
+
+    @property
+    def refusal(self) -> str:
+        """Why nothing is compared; empty where it is."""
+        return self._stated[1]
+
+    @cached_property
+    def score(self) -> Score | None:
+        """How the predictions did."""
+        return None if self.predictions is None else analysis.score(self.cells, self.predictions)
+
+    @property
+    def calibration(self) -> float | None:
+        """Measured over predicted, in the cells that calibrate."""
+        return None if self.predictions is None else analysis.calibration(self.cells, self.predictions)
+
+    def predicted(self, cell: Cell) -> str:
+        """The discipline that was predicted to win a cell, in words; a dash where nothing was."""
+        if self.predictions is None or not self.predictions.of(cell.workload):
+            return "-"
+        return self.discipline(analysis.predicted_winner(self.predictions, cell))
+
+    def missed(self, cell: Cell, one: Outcome) -> str:
+        """What was predicted wrongly of a discipline in a held-out cell."""
+        misses = () if self.score is None else self.score.misses
+        return ", ".join(miss.what for miss in misses if (miss.workload, miss.system) == (cell.workload, one.system)) or "-"
+
+    def role(self, cell: Cell) -> str:
+        """What a cell is for."""
+        if cell.contended:
+            return "contended"
+        if cell.control:
+            return "control"
+        if self.predictions is not None and cell.workload in self.predictions.calibrating:
+            return "calibrates"
+        return "tie" if cell.tie else "counts" if cell.tie is False else "no interval"
+
+    @property
+    def returning(self) -> list[str]:
+        """Workloads whose runs went on to the return."""
+        return sorted({key.workload for key in self.keys if key.workload.endswith(sweep.TO_RETURN)})

@@ -1,0 +1,116 @@
+"""Cells and profiles of the asynchrony suite, as constants."""
+
+from msgspec import Struct
+
+from suites.disciplines import sweep as disciplines
+
+NAME = "asynchrony"
+ABOUT = "when relaxing dependencies pays: throughput under each discipline over rho, M and the number of actors"
+
+BASE = "cartpole-ppo-equal"
+"""Every cell is this workload with other delays and another number of actors. Rounds have as many samples in each."""
+BARRIER = "tianji"
+"""Ratios are over it: on policy it waits for every actor, and then for the learner."""
+SYSTEMS = (
+    BARRIER,
+    "tianji-quota-free",
+    "tianji-exactly-one-round",
+    "tianji-admitted-in-order-1",
+    "tianji-admitted-1",
+    "tianji-relaxed",
+    "tianji-free",
+)
+ALPHA = 1.5
+"""Tail exponent of the Pareto delays. Their truncation follows from M."""
+CALIBRATING = 10
+"""One cell out of so many calibrates. The others are held out."""
+FIRST_CALIBRATING = 4
+
+
+class Setting(Struct, frozen=True):
+    """One cell: who waits how long."""
+
+    delays: str
+    """`constant`; `tail`: truncated Pareto, drawn for each fragment; `straggler`: one actor is slower; `unequal`: even steps of
+    speed."""
+    actors: int
+    m: float
+    """E[max] over E[mean] of the fragments of all actors, as stated. A session measures what it comes to."""
+    rho: float
+    """Mean fragment over the learner's time for a round, likewise."""
+    computes: bool = False
+    """Whether its simulators compute instead of waiting: the control."""
+
+    @property
+    def workload(self) -> str:
+        """Id of its workload; M and rho in hundredths."""
+        control = "-computing" * self.computes
+        return f"cartpole-ppo-{self.delays}-{self.actors}-m{self.m * 100:.0f}-rho{self.rho * 100:.0f}{control}"
+
+    @property
+    def title(self) -> str:
+        """As a reader sees it."""
+        who = "simulators compute" if self.computes else "simulators wait"
+        return f"CartPole-v1, PPO, {self.actors} actors, {self.delays} delays, stated rho {self.rho:g} and M {self.m:g}; {who}"
+
+
+RHOS = (0.5, 1.0, 2.0)
+CELLS = (
+    *(Setting("constant", 8, 1.0, rho) for rho in RHOS),
+    *(Setting("unequal", 8, 1.6, rho) for rho in RHOS),
+    *(Setting("tail", 8, 3.0, rho) for rho in RHOS),
+    *(Setting("straggler", 8, 3.0, rho) for rho in RHOS),
+    Setting("tail", 8, 2.0, 1.0),
+    *(Setting("constant", 32, 1.0, rho) for rho in RHOS),
+    *(Setting("tail", 32, 3.0, rho) for rho in RHOS),
+    *(Setting("straggler", 32, 3.0, rho) for rho in RHOS),
+    *(Setting("constant", 2, 1.0, rho) for rho in RHOS[1:]),
+    *(Setting("tail", 2, 1.4, rho) for rho in RHOS[1:]),
+    Setting("unequal", 2, 1.5, 0.5, computes=True),
+)
+"""All cells, in a fixed order. No rho is near the native one, at which simulators add no delay."""
+CONFIRMED = (
+    Setting("tail", 8, 3.0, 1.0),
+    Setting("straggler", 8, 3.0, 1.0),
+    Setting("constant", 8, 1.0, 1.0),
+    Setting("tail", 32, 3.0, 1.0),
+)
+"""Cells of which the time to the return is measured, too."""
+
+
+def calibrating() -> tuple[str, ...]:
+    """Workloads of the cells that calibrate: every tenth one of the table."""
+    return tuple(cell.workload for cell in CELLS[FIRST_CALIBRATING::CALIBRATING])
+
+
+class Profile(disciplines.Profile, frozen=True, kw_only=True):
+    """Extent of a run of the suite."""
+
+    workloads: tuple[str, ...] = ()
+    """Unused: cells say it."""
+    cells: tuple[Setting, ...] = CELLS
+    systems: tuple[str, ...] = SYSTEMS
+    twice: str = BARRIER
+    """Runs again in the cells of `CONFIRMED` alone."""
+    seconds: float | None
+    """Length of a run, from whose steady part throughput is read. None: a run ends at its return, or at its budget."""
+
+
+PROFILES = {
+    "smoke": Profile(
+        cells=(*CONFIRMED[::3], CONFIRMED[2], Setting("tail", 2, 1.4, 1.0)),
+        systems=(BARRIER, "tianji-exactly-one-round", "tianji-relaxed"),
+        blocks=1,
+        seconds=6.0,
+    ),
+    # 27 cells of 7 systems and 4 second runs are 193 runs a block, and 965 in all: 2.7 hours, and 16 minutes for each second of
+    # a run's set-up.
+    "standard": Profile(blocks=5, seconds=10.0),
+    # 160 runs. At 60,000 steps to the return and the stated round times (barrier 120, 120, 60 and 120 s, relaxed 30 s each) a
+    # block takes 540 s: 3 hours, and what relaxed needs in steps beyond that.
+    "confirm": Profile(cells=CONFIRMED, systems=(BARRIER, "tianji-relaxed"), blocks=20, seconds=None, stop_at_goal=True),
+}
+BUDGET_SECONDS = 240.0
+"""Most seconds of a run that goes on to its return: more than the barrier takes for the budget of steps at rho 1 and M 3."""
+TO_RETURN = "-to-return"
+"""Ends the ids of workloads whose runs go on to the return: their budgets are others, so they are never pooled."""

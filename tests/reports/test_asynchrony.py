@@ -1,0 +1,137 @@
+"""What a report says of the asynchrony suite: winners and ties, what predictions come to, and which are refused."""
+
+import mapped
+import pytest
+
+from reports import dataset
+from reports.__main__ import main as report
+from reports.asynchrony.figures import forecasts, ladder, pays
+from reports.asynchrony.view import Mapped
+from reports.styles import PAGE
+from suites.asynchrony import analysis, sweep
+from suites.asynchrony.sweep import Setting
+from suites.records import archive
+from suites.records.predictions import freshest
+
+FIXED, OTHER, CALIBRATES = Setting("tail", 8, 3.0, 1.0), Setting("constant", 8, 1.0, 1.0), sweep.CELLS[4]
+CONTROL = sweep.CELLS[-1]
+RATIOS = dict(zip(sweep.SYSTEMS, (1.0, 2.0, 1.3, 1.6, 2.7, 3.8, 3.9), strict=True))
+
+
+def measured(cell, system, block):
+    """Blocks differ in speed, which all systems share; nothing pays in one cell."""
+    speed = 1 + 0.3 * block
+    return speed * (RATIOS[system] if cell != OTHER else 1 + 0.02 * (system == "tianji-free"))
+
+
+def foretold(cell, system):
+    """All right but for exactly one round, which is off by a third; in one cell it is said to be the best."""
+    return RATIOS[system] * (4 / 3 if system == "tianji-exactly-one-round" else 1.0)
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory):
+    cells = (FIXED, OTHER, CALIBRATES, CONTROL)
+    told = mapped.forecast(foretold, cells, calibrating=(CALIBRATES.workload,))
+    return mapped.make(tmp_path_factory.mktemp("asynchrony") / "session", measured, cells, told)
+
+
+@pytest.fixture(scope="module")
+def view(session):
+    (found,) = Mapped.all(dataset.load([session]))
+    return found
+
+
+def test_the_winner_is_the_freshest_of_the_leaders(view):
+    by_name = {cell.workload: cell for cell in view.cells}
+    cell = by_name[FIXED.workload]
+    assert cell.fastest.system == "tianji-free"
+    # Relaxed is within a tenth of free, and its samples are fresher.
+    assert cell.winner.system == "tianji-relaxed"
+    assert cell.winner.ratio == pytest.approx(3.8)
+    assert (cell.rho, cell.m) == pytest.approx((1.0, 3.0))
+    assert cell.tie is False
+    assert by_name[OTHER.workload].tie is True
+    assert by_name[OTHER.workload].winner.age_rounds == 0
+    assert [view.role(one) for one in view.cells] == ["tie", "calibrates", "counts", "control"]
+
+
+def test_predictions_are_judged_on_held_out_cells(view):
+    score = view.score
+    assert (score.winners, score.of) == (1, 1)
+    # In the fixed cell one of six ratios is off; where nothing pays, all are.
+    assert (score.within, score.ratios) == (5, 12)
+    assert [str(miss) for miss in score.misses if miss.workload == FIXED.workload] == [
+        f"{FIXED.workload}, tianji-exactly-one-round: 1.73 predicted, 1.30 measured"
+    ]
+    assert view.calibration == pytest.approx((3 / 4) ** (1 / 6))
+
+
+def test_a_prediction_that_is_younger_than_the_session_is_refused(tmp_path):
+    told = mapped.forecast(foretold, (OTHER,), written=1.0)
+    folder = mapped.make(tmp_path / "late", measured, (OTHER,), told, blocks=1)
+    (view,) = Mapped.all(dataset.load([folder]))
+    assert view.predictions is None
+    assert view.score is None
+    assert "they are refused, because both must come before its first run" in view.findings[0]
+    # A plan that was written after the first run is no plan.
+    folder = mapped.make(tmp_path / "plan", measured, (OTHER,), mapped.forecast(foretold, (OTHER,)), planned=1.0, blocks=1)
+    (view,) = Mapped.all(dataset.load([folder]))
+    assert view.predictions is None
+    with PAGE.applied():
+        assert forecasts([view], PAGE) is None
+
+
+def test_a_session_without_predictions_is_shown_without_a_comparison(tmp_path):
+    (view,) = Mapped.all(dataset.load([mapped.make(tmp_path / "none", measured, (FIXED,), blocks=1)]))
+    assert view.findings == ["Session s stated no predictions in its plan, so nothing is compared."]
+    assert view.cells[0].tie is None, "there is no interval"
+    told = mapped.forecast(foretold, (FIXED,))
+    assert analysis.score(view.cells, told).of == 0
+    assert analysis.score(view.cells, told).ratios == 6
+
+
+def test_contended_cells_take_no_part(tmp_path):
+    folder = mapped.make(tmp_path / "busy", measured, (FIXED,), mapped.forecast(foretold, (FIXED,)), share=0.8)
+    (view,) = Mapped.all(dataset.load([folder]))
+    assert view.cells[0].contended
+    assert view.cells[0].share == pytest.approx(0.8)
+    assert view.score.ratios == view.score.of == 0
+    assert view.findings == [f"Left out as contended, with more than 70 % of the machine in use: {FIXED.workload}."]
+
+
+def test_figures_have_a_mark_for_each_cell_and_discipline(view):
+    with PAGE.applied():
+        drawn = {draw.__name__: draw([view], PAGE).marks for draw in (pays, forecasts, ladder)}
+        assert pays([], PAGE) is None
+    shown = drawn["pays"].set_index("cell")
+    assert set(shown.index) == {cell.workload for cell in (FIXED, OTHER, CALIBRATES, CONTROL)}
+    assert shown.loc[FIXED.workload, "winner"] == shown.loc[FIXED.workload, "predicted"] == "relaxed"
+    compared = drawn["forecasts"]
+    assert len(compared) == 4 * 6
+    assert set(compared[compared.held_out].cell) == {FIXED.workload, OTHER.workload}
+    assert set(drawn["ladder"].cell) == {FIXED.workload, OTHER.workload}
+    assert list(drawn["ladder"].rung[:3]) == ["barrier", "overlap", "overlap"]
+
+
+def test_the_report_has_the_tables(session, tmp_path):
+    assert report(["build", str(session), "--out", str(tmp_path), "--svg"]) == 0
+    lines = (tmp_path / "tables" / "asynchrony-cells.md").read_text().splitlines()
+    assert len(lines) == 2 + 4
+    assert len((tmp_path / "tables" / "asynchrony-forecasts.md").read_text().splitlines()) == 2 + 4 * 7
+    told = (tmp_path / "tables" / "asynchrony-forecasts.md").read_text().splitlines()
+    missed = [line for line in told if line.endswith("| ratio |") and FIXED.workload in line]
+    assert [line.split(" | ")[1] for line in missed] == ["exactly-one-round"]
+    assert "*Predicted*" in (tmp_path / "figures" / "figures.json").read_text()
+
+
+def test_predictions_are_sealed_with_the_session(session, view, tmp_path):
+    archive.seal(session, tmp_path / "sealed.parquet")
+    (sealed,) = Mapped.all(dataset.load([tmp_path / "sealed.parquet"]))
+    assert sealed.predictions == view.predictions
+    assert sealed.score == view.score
+
+
+def test_of_equally_fresh_leaders_the_first_wins():
+    assert freshest([("b", 1.2), ("c", 0.9), ("d", 0.2), ("a", 0.6)]) == "d"
+    assert freshest([("b", 0.6), ("c", 0.2)]) == "b"

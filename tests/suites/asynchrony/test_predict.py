@@ -1,0 +1,70 @@
+"""Predictions of cells, against closed forms; and what the command refuses."""
+
+import pytest
+from elsewhere import ROOT
+
+from suites.__main__ import console
+from suites.asynchrony import cells, predict, sweep
+from suites.asynchrony.sweep import Setting
+from suites.records import predictions
+
+
+@pytest.fixture
+def small(monkeypatch):
+    monkeypatch.setattr(predict, "ROUNDS", {})
+    monkeypatch.setattr(predict, "FEW", 40)
+    profile = sweep.Profile(cells=(Setting("straggler", 8, 3.0, 1.0),), systems=sweep.SYSTEMS[:3], blocks=1, seconds=1.0)
+    monkeypatch.setitem(sweep.PROFILES, "smoke", profile)
+
+
+def test_both_predictions_are_those_of_round_times(small, tmp_path, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["tianji-bench", "predict", "asynchrony", "--out", str(tmp_path / "p.json")])
+    assert console() == 0
+    found = predictions.read(tmp_path / "p.json")
+    assert (found.suite, found.profile, found.calibrating) == ("asynchrony", "smoke", sweep.calibrating())
+    of = found.of("cartpole-ppo-straggler-8-m300-rho100")
+    assert list(of) == list(sweep.SYSTEMS[:3])
+    # A barrier takes M + 1 times L, exactly one round the slowest fragment alone, and any samples the harmonic mean and L.
+    assert of["tianji"].closed_ratio == of["tianji"].ratio == 1
+    assert of["tianji-exactly-one-round"].closed_ratio == pytest.approx(4 / 3, rel=1e-3)
+    assert of["tianji-exactly-one-round"].ratio == pytest.approx(4 / 3, rel=0.03)
+    slow, fast = 3.0, 5 / 7
+    anybody = 8 / (7 / fast + 1 / slow)
+    assert of["tianji-quota-free"].closed_ratio == pytest.approx(4 / (1 + anybody), rel=1e-3)
+
+
+def test_stated_times_are_those_of_the_workload():
+    cell = sweep.CELLS[3]
+    found = predict.stated_times(cell, cells.workload(cell))
+    assert found.rho == pytest.approx(cell.rho)
+    assert found.spread == pytest.approx(cell.m)
+    assert max(found.fragments_s) == pytest.approx(found.fragment_max_s)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["predict", "price", "--out", "p.json"], "suite 'price' has no predictions; asynchrony has"),
+        (
+            ["predict", "asynchrony", "--profile", "x", "--out", "p.json"],
+            "unknown profile 'x'; known: smoke, standard, confirm",
+        ),
+        (["predict", "asynchrony", "--out", "p.txt"], "--out p.txt: name a new file that ends in .json"),
+        (["run", "price", "--out", "o", "--predictions", "p.json"], "--predictions: suite price states none"),
+        (["run", "asynchrony", "--out", "o", "--predictions", "p.json"], "--predictions p.json: No such file or directory"),
+    ],
+)
+def test_bad_input_gets_one_line(arguments, line, capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", ["tianji-bench", *arguments])
+    assert console() == 2
+    assert capsys.readouterr().err == f"tianji-bench: {line}\n"
+
+
+def test_kept_predictions_can_be_read():
+    for file in (ROOT / "results" / "predictions").glob("*.json"):
+        found = predictions.read(file)
+        profile = sweep.PROFILES[found.profile]
+        assert {(one.workload, one.system) for one in found.forecasts} == {
+            (cell.workload, name) for cell in profile.cells for name in profile.systems
+        }
