@@ -12,6 +12,7 @@ from baselines.space import Scalar, Space
 from baselines.system import Recorder, System, Task
 from baselines.workload import Workload
 from tianji.config import DQNConfig, IMPALAConfig, PPOConfig, TrainConfig
+from tianji.disciplines.auto import Choice
 from tianji.launch.node import Cluster
 from tianji.launch.supervisor import Heard
 from tianji.messages import Episodes, Progress, Report, Snapshot, Started
@@ -324,6 +325,11 @@ class Listener:
                 return GOAL if self.recorder.may_end else None
             case Progress(role=role, at_ns=at, counters=counters):
                 self.recorder.progress(at, role, {name: counters[name] for name in COUNTED if name in counters})
+            case Choice(discipline=name):
+                self.recorder.counter(f"chosen_{name.replace('-', '_')}", 1.0)
+                for what in ("rho", "spread", "gain", "price"):
+                    if (value := getattr(message, what)) is not None:
+                        self.recorder.counter(f"choice_{what}", value)
             case Report(role=role):
                 self.recorder.process(role, message.busy_s, message.wait_s, message.cpu_s, message.peak_rss_bytes)
                 for name, value in message.counters.items():

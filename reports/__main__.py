@@ -1,4 +1,4 @@
-"""`python -m reports build|paper|readme|outside|compare`: the command line, and what each of them refuses."""
+"""`python -m reports build|paper|readme|outside|price|compare`: the command line, and what each of them refuses."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def parser() -> OneLineParser:
     """The command line; `run` of what is parsed is the command's function."""
     top = OneLineParser(prog="tianji-report", description="Draw reports from result bundles.")
     add_completion(top)
-    commands = top.add_subparsers(required=True, metavar="build|paper|readme|outside|compare")
+    commands = top.add_subparsers(required=True, metavar="build|paper|readme|outside|price|compare")
 
     def add(run: Callable[[Namespace], int], about: str, *, bundles: bool = True) -> ArgumentParser:
         one: ArgumentParser = commands.add_parser(run.__name__, help=about)
@@ -43,6 +43,7 @@ def parser() -> OneLineParser:
     one.add_argument("--report", type=Path, required=True, metavar="DIR", help="folder of the report, below both pages")
     one.add_argument("--check", action="store_true", help="change nothing; exit status 1 where something is out of date")
     add(outside, "returns beside those that others published for the same settings; exit status 1 if one is different")
+    add(price, "what staleness costs: the coefficient that `discipline.price` takes, of each workload")
     one = add(compare, "is the head worse than the base? exit status 1 if so", bundles=False)
     one.add_argument("base", type=Path, metavar="BASE", help="a folder of bundles; alone: what `tianji-bench against` wrote")
     one.add_argument("head", type=Path, nargs="?", metavar="HEAD", help="another folder of bundles, of the same blocks")
@@ -196,6 +197,19 @@ def outside(options: Namespace) -> int:
         lines, left_out = published.lines(dataset.load(options.bundles), source)
     terminal.beside(source, lines, left_out)
     return FAILED if any(line.kind == "different" for line in lines) else DONE
+
+
+def price(options: Namespace) -> int:
+    """Show the price of staleness that runs of the price suite give."""
+    from reports import dataset, terminal
+    from reports.price import fit
+
+    with one_complaint():
+        lines = fit.lines(dataset.load(options.bundles))
+    if not lines:
+        raise ConfigError(f"{', '.join(map(str, options.bundles))}: no runs of the price suite that can be paired")
+    terminal.priced(lines)
+    return DONE
 
 
 def compare(options: Namespace) -> int:

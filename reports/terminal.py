@@ -95,6 +95,18 @@ def beside(source: Source, lines: Iterable[Line], left_out: Iterable[str]) -> No
     terminal.line(f"published: {source.source}, {source.seeds} seeds: {source.page}")
 
 
+PRICED = ("workload", "machine", "price", "95 %", "blocks", "pairs", "missed")
+"""Heads of the prices of staleness."""
+
+
+def priced(lines: Iterable[Iterable[str]]) -> None:
+    """The price of staleness on each workload."""
+    terminal = Terminal()
+    terminal.table(table_of("Price of staleness: log of the factor in steps a round of age", PRICED, lines))
+    terminal.line("at the workload's learning rate; at another one, multiply by their ratio")
+    terminal.line("tianji train --set discipline.name=auto --set discipline.price=PRICE chooses by it")
+
+
 def tell(came: Outcome) -> None:
     """What a comparison comes to."""
     terminal = Terminal()

@@ -9,9 +9,10 @@ from msgspec import UNSET, Meta, UnsetType
 
 from programs.cli import ConfigError
 from tianji import references
+from tianji.disciplines.auto import Auto, Choice
 from tianji.disciplines.discipline import Discipline
 from tianji.disciplines.facts import Facts
-from tianji.disciplines.registry import make
+from tianji.disciplines.registry import chooser, make
 from tianji.hyperparameters import DQNConfig, Hyperparameters, IMPALAConfig, PPOConfig
 from tianji.settings import Count, Positive, PositiveFloat, Seconds, Settings
 
@@ -317,13 +318,33 @@ class TrainConfig(Settings):
             self.rule  # noqa: B018 (whether it can be made)
         except ConfigError as error:
             raise ValueError(str(error)) from None
+        if self.auto is not None and (self.groups > 1 or self.launcher != "local"):
+            raise ValueError(
+                "discipline 'auto' is for one group and launcher 'local'; name the discipline, for instance "
+                "discipline.name=relaxed"
+            )
 
     @property
     def rule(self) -> Discipline:
-        """The discipline of one group."""
+        """The discipline of one group. Of `auto`, it is the one under which the run begins."""
         assert isinstance(self.discipline, dict)
+        return make(self.discipline, self.facts)
+
+    @property
+    def auto(self) -> Auto | None:
+        """What chooses the discipline while the run goes on; None: it is given."""
+        assert isinstance(self.discipline, dict)
+        return chooser(self.discipline, self.facts)
+
+    def under(self, choice: Choice) -> TrainConfig:
+        """This configuration under the discipline that it chose."""
+        return msgspec.structs.replace(self, discipline={"name": choice.discipline})
+
+    @property
+    def facts(self) -> Facts:
+        """Sizes of one group, for its discipline."""
         own = self.hyperparameters
-        facts = Facts(
+        return Facts(
             producers=self.actors,
             slots=self.chunk_slots,
             round_chunks=self.round_chunks,
@@ -336,7 +357,6 @@ class TrainConfig(Settings):
             free_samples=own.free_samples,
             least_bound=own.least_bound,
         )
-        return make(self.discipline, facts)
 
     @property
     def with_learner(self) -> tuple[str, ...]:

@@ -4,6 +4,7 @@
     state/learner-g0.safetensors   checkpoint of each group's learner
     progress.json                  seconds, episodes and latest returns at the checkpoint
     policy.safetensors             the latest snapshot of the policy
+    choice.json                    the discipline that the run chose, and why, if its discipline is `auto`
     result.json                    the result, once the run has ended
     events.out.tfevents...         curves for TensorBoard
     lock                           held by the process that trains in the folder
@@ -30,6 +31,7 @@ from safetensors import SafetensorError, safe_open
 from programs.cli import ConfigError
 from tianji.algorithms.state import State
 from tianji.config import TrainConfig
+from tianji.disciplines.auto import Choice
 from tianji.settings import convert
 from tianji.tensors import regular, save_tensors
 
@@ -180,6 +182,7 @@ class RunFolder:
         self.state = path / "state"
         self.progress = path / "progress.json"
         self.policy = path / "policy.safetensors"
+        self.choice = path / "choice.json"
         self.result = path / "result.json"
         self.lock = path / "lock"
         self.traceback = path / "traceback.txt"
@@ -217,6 +220,14 @@ class RunFolder:
         """Read the run's configuration. `ConfigError` if this is not the folder of a run."""
         data = read_json(self.config)
         return convert(_translated(data) if isinstance(data, dict) else data, TrainConfig, str(self.config))
+
+    def save_choice(self, choice: Choice) -> None:
+        """Write the discipline that the run chose."""
+        write_json(self.choice, msgspec.to_builtins(choice))
+
+    def read_choice(self) -> Choice | None:
+        """Read the discipline that the run chose; None if it has not chosen yet. `ConfigError` if it is damaged."""
+        return convert(read_json(self.choice), Choice, str(self.choice)) if self.choice.exists() else None
 
     def save_tally(self, tally: Tally) -> None:
         """Write the run's progress."""

@@ -21,7 +21,10 @@ def make(folder, steps, *, lags=(0, 1, 4), rates=(0.001, 0.004), seeds=range(5))
                         Evaluation(12, at, 1, "confirm", [30.0]),
                     ]
                 events += [Snapshot(20, BUDGET, 2, "h"), Histogram(21, "learner_age_rounds", {lag: 40})]
-                workload = bundles.WORKLOAD | {"budget_steps": BUDGET}
+                workload = bundles.WORKLOAD | {
+                    "budget_steps": BUDGET,
+                    "ppo": bundles.WORKLOAD["ppo"] | {"learning_rate": 0.001},
+                }
                 bundles.make(
                     folder,
                     name=f"cell-{rate}-{seed}-{lag}",

@@ -7,6 +7,7 @@ from typing import Any
 
 from programs.cli import ConfigError
 from programs.registry import Registry
+from tianji.disciplines.auto import Auto
 from tianji.disciplines.discipline import Discipline
 from tianji.disciplines.facts import Facts
 from tianji.settings import convert
@@ -27,6 +28,7 @@ DISCIPLINES: Registry[type[Discipline]] = Registry(
         "reactor": "tianji.disciplines.reactor:Reactor",
         "periodic": "tianji.disciplines.periodic:Periodic",
         "exactly-one-round": "tianji.disciplines.exactly_one_round:ExactlyOneRound",
+        "auto": "tianji.disciplines.auto:Auto",
     },
     "discipline",
 )
@@ -44,7 +46,7 @@ def table() -> list[str]:
 
 
 def make(chosen: Mapping[str, Any], facts: Facts) -> Discipline:
-    """Make the discipline of a run.
+    """Make the discipline of a run. Of `auto`, it is the one under which the run begins.
 
     Parameters
     ----------
@@ -56,6 +58,17 @@ def make(chosen: Mapping[str, Any], facts: Facts) -> Discipline:
     ConfigError
         for an unknown name or option, or a wrong value.
     """
+    made = _made(chosen, facts)
+    return made.first if isinstance(made, Auto) else made
+
+
+def chooser(chosen: Mapping[str, Any], facts: Facts) -> Auto | None:
+    """What chooses the discipline of a run while it goes on; None: it is given."""
+    made = _made(chosen, facts)
+    return made if isinstance(made, Auto) else None
+
+
+def _made(chosen: Mapping[str, Any], facts: Facts) -> Discipline:
     kind = DISCIPLINES.get(chosen["name"])
     options = {name: value for name, value in chosen.items() if name != "name"}
     try:

@@ -14,6 +14,7 @@ from tianji.config import TrainConfig
 from tianji.environments.description import EnvDescription
 from tianji.launch.node import Cluster
 from tianji.launch.supervisor import CoreLost, Heard, Listener, Recovery, Restarted, RoleFailed, backoff_s
+from tianji.launch.trial import Trial
 from tianji.messages import Started
 from tianji.run_folder import read_values, state_path
 from tianji.topology import RoleSpec, Topology, edges_of
@@ -96,7 +97,8 @@ class Job:
         KeyboardInterrupt
             passed on after the roles have stopped and reported.
         """
-        config = self.config
+        config, auto = self.config, self.config.auto
+        trial = None if auto is None else Trial(config, auto, listener)
         # Importing Ray takes seconds, and it need not be installed.
         launch: Launch = importlib.import_module(f"tianji.launch.{config.launcher}").launch
         begun: list[float] = []
@@ -104,11 +106,14 @@ class Job:
         def hear(message: Heard) -> str | None:
             if isinstance(message, Started) and not begun:
                 begun.append(time.monotonic())
-            return listener(message)
+            return (trial or listener)(message)
 
         with ExitStack() as stack:
+            if trial is not None:
+                stack.callback(trial.give_up)
             folder = self.state
-            if folder is None and config.launcher == "local" and config.checkpoint_seconds is not None and config.restarts:
+            stores = config.checkpoint_seconds is not None and config.restarts
+            if folder is None and config.launcher == "local" and (stores or trial is not None):
                 folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tianji-state-")))
             store = None if folder is None else Store(str(folder.absolute()), self.resume)
             launches, first_cause = 0, ""
@@ -118,7 +123,11 @@ class Job:
                     seconds = max(0.0, begun[0] + seconds - time.monotonic())
                 try:
                     launch(self, hear, store, seconds)
-                    return
+                    if trial is None or not trial.measured:
+                        return
+                    assert folder is not None
+                    self.config = config.under(trial.choose())
+                    store = Store(str(folder.absolute()), resume=True)
                 except CoreLost as lost:
                     first_cause = first_cause or str(lost)
                     stored = folder is not None and all(state_path(folder, g).exists() for g in range(config.groups))
@@ -126,7 +135,7 @@ class Job:
                         raise RoleFailed(first_cause) from lost
                     assert folder is not None
                     after = backoff_s(launches)
-                    listener(Restarted("", str(lost), after, time.monotonic_ns()))
+                    hear(Restarted("", str(lost), after, time.monotonic_ns()))
                     time.sleep(after)
                     launches += 1
                     store = Store(str(folder.absolute()), resume=True)

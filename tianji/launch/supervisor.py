@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 import zmq
 from msgspec import Struct
 
+from tianji.disciplines.auto import Choice
 from tianji.launch.crew import Crew
 from tianji.launch.silence import Silence
 from tianji.messages import (
@@ -96,7 +97,7 @@ class Trouble(Struct, frozen=True):
     at_ns: int
 
 
-Heard = FromRole | Restarted | Trouble
+Heard = FromRole | Restarted | Trouble | Choice
 """Messages that a listener receives."""
 Listener = Callable[[Heard], str | None]
 """Function that receives messages. If it returns a reason, the run ends."""

@@ -14,6 +14,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 
 from tianji import messages
 from tianji.config import TrainConfig
+from tianji.disciplines.auto import Choice
 from tianji.launch.supervisor import Heard, Restarted
 from tianji.run.watch import WINDOW
 from tianji.run_folder import Tally
@@ -133,6 +134,8 @@ class Display:
             self._console.print(
                 f"{message.cause}; starting again in {message.after_s:g} s: {whom}", highlight=False, soft_wrap=True
             )
+        if isinstance(message, Choice):
+            self._console.print(message.why, highlight=False, soft_wrap=True)
         if isinstance(message, messages.Started) and self._begun_ns is None:
             self._begun_ns = message.at_ns
         if not news:

@@ -85,10 +85,12 @@ def train(
     tianji.launch.supervisor.RoleFailed
         if a role's process fails more often than it may be restarted.
     """
-    description = check(config)
     folder = None if out is None else RunFolder(Path(out))
     if resume and folder is None:
         raise ConfigError("resume: there is no folder to go on from")
+    if resume and folder is not None and config.auto is not None and (choice := folder.read_choice()) is not None:
+        config = config.under(choice)
+    description = check(config)
     if folder is not None and not resume:
         folder.create(config)
     if folder is not None and resume:
@@ -171,6 +173,8 @@ def _run_lockstep(
             return reason
 
         try:
+            if config.auto is not None:
+                heard(config.auto.unmeasured("in lockstep there are no times to choose by"))
             lockstep.run(config, description, heard, store=store, past=past)
         except Exception as error:
             raise RoleFailed(told(error), traceback.format_exc()) from error

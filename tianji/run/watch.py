@@ -7,11 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+import msgspec
 import numpy as np
 
 from tianji.algorithms import networks
 from tianji.algorithms.networks import Vector
 from tianji.config import TrainConfig
+from tianji.disciplines.auto import Choice
 from tianji.environments.description import EnvDescription
 from tianji.launch.supervisor import Heard, Restarted
 from tianji.messages import Done, Episodes, Report, Saved, Snapshot, Started
@@ -49,6 +51,8 @@ class Result:
     reports: list[Report] = field(default_factory=list)
     restarts: list[Restarted] = field(default_factory=list)
     """Processes that died and were restarted, with the cause."""
+    choice: Choice | None = None
+    """The discipline that the run chose, if its discipline is `auto`."""
 
     @property
     def policy(self) -> Policy:
@@ -66,6 +70,7 @@ class Result:
             "mean_return": self.mean_return,
             "reached_s": self.reached_s,
             "reached_steps": self.reached_steps,
+            "choice": msgspec.to_builtins(self.choice),
             "restarts": [{"role": r.role or "all roles", "cause": r.cause} for r in self.restarts],
         }
 
@@ -104,6 +109,7 @@ class Watch:
         self.last: Snapshot | None = None
         self.reports: list[Report] = []
         self.restarts: list[Restarted] = []
+        self.choice: Choice | None = None
         self.outcome: Outcome | None = None
         self.done = 0
         """Number of learners that have used up their share of the budget."""
@@ -111,6 +117,7 @@ class Watch:
             past = folder.read_tally()
             self.returns.extend(past.returns)
             self.episodes, self.seconds_before = past.episodes, past.seconds
+            self.choice = folder.read_choice()
         self._stored = self._counted()
 
     def __call__(self, message: Heard) -> str | None:
@@ -134,6 +141,10 @@ class Watch:
                     self._save_policy(self.folder, message)
             case Saved(at_ns=at):
                 self.save_progress(at)
+            case Choice():
+                self.choice = message
+                if self.folder is not None:
+                    self.folder.save_choice(message)
             case Report():
                 self.reports.append(message)
             case Restarted(role=role):
@@ -206,4 +217,5 @@ class Watch:
             reached_steps=self.reached_steps,
             reports=self.reports,
             restarts=self.restarts,
+            choice=self.choice,
         )

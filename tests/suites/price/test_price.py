@@ -3,12 +3,15 @@
 import collections
 import math
 
+import bundles
 import priced
 import pytest
+from commands import refusal
 
-from programs.cli import ConfigError
+from programs.cli import ConfigError, run
 from reports import dataset
-from suites.price import sweep
+from reports.__main__ import main
+from suites.price import analysis, sweep
 from suites.price.run import Price
 from suites.session.suite import Request
 from tianji.config import NetworkConfig, PPOConfig, TrainConfig
@@ -97,3 +100,39 @@ def test_ratios_are_of_pairs_at_one_learning_rate(tmp_path):
             assert (row["n"], row["censored"]) == (5 - censored, censored)
             assert (row["ci_low"] is None) == bool(censored)
             assert math.isfinite(row["value"])
+
+
+def test_the_price_is_the_slope_through_zero_and_its_interval_is_by_blocks():
+    def pair(block, product, log_ratio):
+        return analysis.Pair(("session", block), product, log_ratio)
+
+    exact = [pair(block, lag * rate, 0.3 * lag * rate) for block in range(6) for lag in (1, 2, 4) for rate in (0.5, 2.0)]
+    fitted = analysis.price(exact)
+    assert (fitted.value, fitted.low, fitted.high) == pytest.approx((0.3, 0.3, 0.3))
+    assert fitted.n == 6
+    # Blocks differ: more pairs in each of them do not make the interval narrower.
+    own = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6]
+    few = [pair(block, 1.0, own[block]) for block in range(6)]
+    apart = analysis.price(few)
+    assert apart.value == pytest.approx(0.35)
+    assert apart.low < 0.25 < 0.45 < apart.high
+    assert analysis.price(few * 10).low == pytest.approx(apart.low)
+    assert analysis.price(few[:4]).low is None
+    assert analysis.price([]).value is None
+
+
+def test_the_command_prints_the_price_of_each_workload(tmp_path, capsys):
+    def steps(lag, rate, seed):
+        return None if (lag, rate, seed) == (4, 0.004, 4) else round(1000 * 1.1**seed * math.exp(0.02 * lag * rate / 0.001))
+
+    place = priced.make(tmp_path / "runs", steps)
+    assert run("tianji-report", main, ["price", str(place)]) == 0
+    said = capsys.readouterr().out
+    cells = next([cell.strip() for cell in line.split("│")[1:-1]] for line in said.splitlines() if "0.02" in line)
+    # Two lags at two rates of five seeds, less one that never arrived.
+    assert cells[2] == "0.020"
+    assert cells[4:] == ["5", "19", "1"]
+    bundles.make(tmp_path / "other", suite="convergence")
+    assert "no runs of the price suite that can be paired" in refusal(
+        capsys, run, "tianji-report", main, ["price", str(tmp_path / "other")]
+    )

@@ -38,7 +38,7 @@ def test_a_discipline_of_another_package_is_found_and_keeps_its_laws(tmp_path, m
 def test_unknown_names_and_options_are_one_line(capsys):
     said = refusal(capsys, run, "tianji", main, ["train", "--env", "CartPole-v1", "--set", "discipline=strictly"])
     assert (
-        "did you mean strict? known: admitted, admitted-in-order, admitted-interruptible, exactly-one-round, free, off, "
+        "did you mean strict? known: admitted, admitted-in-order, admitted-interruptible, auto, exactly-one-round, free, "
         in said
     )
 
