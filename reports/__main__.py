@@ -43,7 +43,8 @@ def parser() -> OneLineParser:
     one.add_argument("--report", type=Path, required=True, metavar="DIR", help="folder of the report, below both pages")
     one.add_argument("--check", action="store_true", help="change nothing; exit status 1 where something is out of date")
     add(outside, "returns beside those that others published for the same settings; exit status 1 if one is different")
-    add(price, "what staleness costs: the coefficient that `discipline.price` takes, of each workload")
+    one = add(price, "what staleness costs: the coefficient that `discipline.price` takes, of each workload")
+    one.add_argument("--first", type=int, metavar="K", help="the first K blocks of each session alone (default: all)")
     one = add(compare, "is the head worse than the base? exit status 1 if so", bundles=False)
     one.add_argument("base", type=Path, metavar="BASE", help="a folder of bundles; alone: what `tianji-bench against` wrote")
     one.add_argument("head", type=Path, nargs="?", metavar="HEAD", help="another folder of bundles, of the same blocks")
@@ -204,8 +205,10 @@ def price(options: Namespace) -> int:
     from reports import dataset, terminal
     from reports.price import fit
 
+    if options.first is not None and options.first < 1:
+        raise ConfigError(f"--first {options.first}: blocks are counted from 1")
     with one_complaint():
-        lines = fit.lines(dataset.load(options.bundles))
+        lines = fit.lines(dataset.load(options.bundles), options.first)
     if not lines:
         raise ConfigError(f"{', '.join(map(str, options.bundles))}: no runs of the price suite that can be paired")
     terminal.priced(lines)

@@ -105,6 +105,18 @@ def _plan(one: ArgumentParser) -> None:
     one.add_argument("--gbit", type=float, metavar="X", help="bandwidth of a node's link in Gbit/s (default: as calibrated)")
     one.add_argument("--actors", type=int, metavar="N", help="actors of each node (default: one per core of the machine)")
     one.add_argument(
+        "--simulator-cores",
+        type=int,
+        metavar="C",
+        help="cores of each node for simulators alone: shows the best split into simulators of equally many (default: no split)",
+    )
+    one.add_argument(
+        "--serial",
+        type=float,
+        metavar="S",
+        help="share of a simulator's work that more cores do not shorten; for --simulator-cores (default: 0)",
+    )
+    one.add_argument(
         "--price-per-node-hour", type=float, metavar="P", help="adds the cost of a million samples, in P's currency"
     )
 
@@ -362,6 +374,12 @@ def plan(options: Any) -> int:
         value = getattr(options, name)
         if value is not None and not 0 < value < float("inf"):
             raise ConfigError(f"--{name.replace('_', '-')} {value:g}: must be a positive number")
+    if options.simulator_cores is not None and not 1 <= options.simulator_cores <= planned.MOST_SIMULATOR_CORES:
+        raise ConfigError(f"--simulator-cores {options.simulator_cores}: must be 1 to {planned.MOST_SIMULATOR_CORES}")
+    if options.simulator_cores is not None and options.actors is not None:
+        raise ConfigError("--actors and --simulator-cores exclude each other: a split says how many actors there are")
+    if options.serial is not None and (options.simulator_cores is None or not 0 <= options.serial <= 1):
+        raise ConfigError(f"--serial {options.serial:g}: a share from 0 to 1, and only with --simulator-cores")
     calibration = load(options.machine)
     machine, assumed = planned.cluster(calibration, options.gbit)
     chosen = Namespace(**dict.fromkeys((*NAMED, "resume", "config")), set=[])
@@ -377,11 +395,12 @@ def plan(options: Any) -> int:
         work = planned.measured_now(config, describe)
         calibration = msgspec.structs.replace(calibration, work={workload: work})
     link = machine.link_bytes_per_s * 8 / 1e9
-    print(
-        f"predicted, not measured: PPO on {options.env}, {options.nodes} nodes of {config.actors} actors x "
-        f"{config.envs_per_actor} environments, {link:g} Gbit/s"
-    )
-    found = list(planned.lines(config, describe, calibration, workload, machine, options.nodes))
+    each = f"{config.actors} actors x {config.envs_per_actor} environments"
+    if options.simulator_cores is not None:
+        each = f"{options.simulator_cores} simulator cores, rounds of {config.round_steps:,} samples"
+    print(f"predicted, not measured: PPO on {options.env}, {options.nodes} nodes of {each}, {link:g} Gbit/s")
+    split = {"simulator_cores": options.simulator_cores, "serial": options.serial or 0.0}
+    found = list(planned.lines(config, describe, calibration, workload, machine, options.nodes, **split))
     Console().print(planned.table(found, options.nodes, options.price_per_node_hour))
     print("\n".join([f"{planned.rounds_of(options.nodes)} rounds of each node simulated; work {source}", *assumed]))
     return DONE

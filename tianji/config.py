@@ -147,6 +147,10 @@ class SimulatorConfig(Settings):
     straggler: Annotated[float, Meta(ge=1, le=1000)] = 1.0
     """Ratio of the mean delays of the last of each `spread_over` environments to those of the others, which are alike. 1: it is
     like them."""
+    ranks: Positive = 1
+    """Cores inside each simulator. Both delays are stated for one core, and shrink by Amdahl's law with `serial`."""
+    serial: Annotated[float, Meta(ge=0, le=1)] = 0.0
+    """Share of a delay that more ranks do not shorten."""
     picture: Annotated[int, Meta(ge=4, le=1024)] | None = None
     """Side in pixels of the RGB picture that replaces each observation. None: observations stay as they are."""
     grain: Annotated[int, Meta(ge=0, le=64)] = 0
@@ -163,8 +167,15 @@ class SimulatorConfig(Settings):
             raise ValueError(f"simulator.truncation is for distribution 'pareto', not {self.distribution!r}")
         if self.spread > 1 and self.straggler > 1:
             raise ValueError("simulator.spread and simulator.straggler exclude each other: leave one of them at 1")
+        if self.ranks > 1 and self.computes:
+            raise ValueError("simulator.ranks is for simulators that wait: one that computes does so on one core")
         if self.grain and self.picture is None:
             raise ValueError("simulator.grain is for pictures: give simulator.picture their side")
+
+    @property
+    def shorter(self) -> float:
+        """Share of a delay on one core that `ranks` cores leave (Amdahl, 1967)."""
+        return self.serial + (1 - self.serial) / self.ranks
 
     @property
     def waits(self) -> bool:

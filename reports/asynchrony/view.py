@@ -5,11 +5,15 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
+from reports.asynchrony import splits
+from reports.asynchrony.splits import Compared
 from reports.dataset import Dataset, Key
 from reports.table import Row
 from reports.view import View
 from suites.asynchrony import analysis, sweep
 from suites.asynchrony.analysis import Cell, Outcome, Score
+from suites.asynchrony.sweep import Setting
+from suites.records.bundle import Bundle
 from suites.records.predictions import Predictions
 
 RUNGS = {
@@ -25,7 +29,7 @@ class Mapped(View):
     """Runs of every cell on one machine."""
 
     suite = "asynchrony"
-    parts = ("cells", "forecasts", "returns")
+    parts = ("cells", "forecasts", "splits", "returns")
     order = sweep.SYSTEMS
 
     def __init__(self, data: Dataset, key: Key, **scope: Any) -> None:
@@ -59,7 +63,7 @@ class Mapped(View):
         """Cells of which the throughput was measured under the barrier, in the order of the table."""
         place = {cell.workload: number for number, cell in enumerate(sweep.CELLS)}
         names = sorted({key.workload for key in self.keys}, key=lambda name: (place.get(name, len(place)), name))
-        return [cell for name in names if not name.endswith(sweep.TO_RETURN) and (cell := self._cell(name)) is not None]
+        return [cell for name in names if _mapped(name) and (cell := self._cell(name)) is not None]
 
     def _cell(self, workload: str) -> Cell | None:
         value = {
@@ -104,8 +108,39 @@ class Mapped(View):
 
     @cached_property
     def _stated(self) -> tuple[Predictions | None, str]:
-        throughput = [b for b in self.bundles if not b.manifest.workload.endswith(sweep.TO_RETURN)]
-        return analysis.stated_before(throughput or self.bundles, self.data.stated)
+        found = [b for b in self.bundles if b.manifest.workload not in splits.NAMES]
+        throughput = [b for b in found if _mapped(b.manifest.workload)]
+        return analysis.stated_before(throughput or found, self.data.stated) if found else (None, "")
+
+    @cached_property
+    def _returns(self) -> Predictions | None:
+        own = [b for b in self.bundles if b.manifest.workload.endswith(sweep.TO_RETURN)]
+        return analysis.stated_before(own, self.data.stated)[0] if own else None
+
+    def foretold_return(self, workload: str, label: str) -> str:
+        """Predicted time to the return over the barrier's; a dash where there is none."""
+        told = None if self._returns is None else self._returns.of(workload.removesuffix(sweep.TO_RETURN)).get(label)
+        value = None if told is None or label == sweep.BARRIER else told.return_ratio
+        return "-" if value is None else f"{value:.2f}x"
+
+    @property
+    def _split(self) -> list[Bundle]:
+        return [b for b in self.bundles if b.manifest.workload in splits.NAMES]
+
+    @cached_property
+    def splits(self) -> list[Compared]:
+        """How a budget of cores is split best, by what was measured and by what was predicted."""
+        own = self._split
+        return splits.of(own, analysis.stated_before(own, self.data.stated)[0]) if own else []
+
+    def split_rate(self, one: Compared, ranks: int) -> Row | None:
+        """Samples a second of simulators with so many cores each."""
+        (cell,) = (cell for cell in sweep.SPLITS if cell.split == sweep.Split(ranks, one.serial))
+        return self.find(one.system, "consumption_steps_per_s", workload=cell.workload)
+
+    def split_of(self, cell: Setting | None) -> str:
+        """Simulators and cores of each, in words."""
+        return "-" if cell is None or cell.split is None else f"{cell.actors} x {cell.split.ranks}"
 
     @property
     def predictions(self) -> Predictions | None:
@@ -152,3 +187,8 @@ class Mapped(View):
     def returning(self) -> list[str]:
         """Workloads whose runs went on to the return."""
         return sorted({key.workload for key in self.keys if key.workload.endswith(sweep.TO_RETURN)})
+
+
+def _mapped(workload: str) -> bool:
+    """Whether a workload is a cell of the map."""
+    return workload not in splits.NAMES and not workload.endswith(sweep.TO_RETURN)

@@ -8,12 +8,19 @@ from suites.convergence.analysis import Run, understand
 from suites.price.analysis import pair_up, price
 
 
-def lines(data: Dataset) -> list[tuple[str, ...]]:
-    """Workload, machine, price, interval, blocks, pairs, and pairs of which one run missed the return."""
+def lines(data: Dataset, first: int | None = None) -> list[tuple[str, ...]]:
+    """Workload, machine, price, interval, blocks, pairs, and pairs of which one run missed the return.
+
+    Parameters
+    ----------
+    first
+        so many blocks of each session alone, from the first one; None: all.
+    """
     runs: dict[tuple[str, str], list[Run]] = {}
     unusable = {bundle.path for bundle, _ in data.unusable}
     for view in Priced.all(data):
-        own = (b for b in view.bundles if b.manifest.status == "completed" and b.path not in unusable)
+        used = (b for b in view.bundles if first is None or b.manifest.block < first)
+        own = (b for b in used if b.manifest.status == "completed" and b.path not in unusable)
         runs.setdefault((view.workload, view.key.machine), []).extend(map(understand, own))
     found: list[tuple[str, ...]] = []
     for what, every in runs.items():

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from baselines.workload import Workload
 from suites.asynchrony import sweep
-from suites.asynchrony.sweep import Setting
+from suites.asynchrony.sweep import Setting, Split
 from suites.session import catalogue
 from tianji.config import SimulatorConfig
 from tianji.environments.delays import truncated_mean
@@ -43,14 +43,19 @@ def truncation_for(actors: int, m: float) -> float:
 def simulator(cell: Setting, base: Workload) -> SimulatorConfig:
     """Delays of a cell. A fragment has one environment and as many steps as make a round of the base workload."""
     steps = base.round_steps // cell.actors
+    split = cell.split or Split(1, 0.0)
     made = SimulatorConfig(
-        step_seconds=cell.rho * base.update_seconds / steps,
+        # Delays are stated for one core.
+        step_seconds=cell.rho / split.shorter * base.update_seconds / steps,
         drawn_every=steps,
         computes=cell.computes,
-        spread_over=cell.actors,
+        # One actor has a speed of its own too, which is everybody's.
+        spread_over=max(2, cell.actors),
+        ranks=split.ranks,
+        serial=split.serial,
     )
     if cell.delays == "tail":
-        truncation = round(truncation_for(cell.actors, cell.m), 3)
+        truncation = round(truncation_for(sweep.SPLIT_CORES if cell.split else cell.actors, cell.m), 3)
         return replace(made, distribution="pareto", alpha=sweep.ALPHA, truncation=truncation)
     if cell.delays == "straggler":
         # The slowest of n is s n / (n - 1 + s) of the mean.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from math import exp
 
 from baselines.system import SYSTEMS, Task
 from baselines.tianji import SameCode
@@ -21,8 +22,14 @@ ROUNDS, FEW = {"tail": 400}, 100
 """Simulated rounds of cells whose delays are drawn, and of the others, in which one round is like the next."""
 
 
-def predict(profile: str, seed: int) -> Predictions:
-    """Every cell of a profile under each of its systems, and the barrier."""
+def predict(profile: str, seed: int, price: float | None = None) -> Predictions:
+    """Every cell of a profile under each of its systems, and the barrier.
+
+    Parameters
+    ----------
+    price
+        of staleness: the logarithm of the factor in steps to a return for each round of age. None: nothing is said of returns.
+    """
     chosen = sweep.PROFILES[profile]
     made = machine.manifest()
     systems = tuple(dict.fromkeys((sweep.BARRIER, *chosen.systems)))
@@ -34,11 +41,11 @@ def predict(profile: str, seed: int) -> Predictions:
         dirty=made["git_dirty"],
         seed=seed,
         calibrating=sweep.calibrating(),
-        forecasts=tuple(one for cell in chosen.cells for one in _cell(cell, systems, seed)),
+        forecasts=tuple(one for cell in chosen.cells for one in _cell(cell, systems, seed, price)),
     )
 
 
-def _cell(cell: Setting, systems: tuple[str, ...], seed: int) -> Iterator[Forecast]:
+def _cell(cell: Setting, systems: tuple[str, ...], seed: int, price: float | None) -> Iterator[Forecast]:
     workload = cells.workload(cell)
     rates: dict[str, tuple[float, float]] = {}
     for name in systems:
@@ -57,6 +64,7 @@ def _cell(cell: Setting, systems: tuple[str, ...], seed: int) -> Iterator[Foreca
             ratio=round(found.steps_per_s / barrier, 4),
             age_rounds=round(found.age_rounds, 3),
             closed_ratio=round(closed / barrier_closed, 4),
+            return_ratio=None if price is None else round(exp(price * found.age_rounds) * barrier / found.steps_per_s, 4),
         )
 
 
@@ -73,12 +81,14 @@ def _discipline(config: TrainConfig) -> dict[str, object]:
 
 def stated_times(cell: Setting, workload: Workload) -> Times:
     """Durations of a cell as stated, for the closed forms."""
-    assert workload.simulator is not None
-    mean = cell.rho * workload.update_seconds
+    simulator = workload.simulator
+    assert simulator is not None
+    mean, one_core = cell.rho * workload.update_seconds, simulator.step_seconds * workload.for_ppo.rollout_steps
+    m = cell.m if cell.split is None else cells.spread_of_tail(cell.actors, simulator.truncation or 1.0)
     return Times(
-        fragments_s=tuple(mean * scale(workload.simulator, number) for number in range(cell.actors)),
+        fragments_s=tuple(one_core * scale(simulator, number) for number in range(cell.actors)),
         fragment_samples=workload.round_steps / cell.actors,
-        fragment_max_s=mean * cell.m,
+        fragment_max_s=mean * m,
         round_s=workload.update_seconds,
         round_samples=workload.round_steps,
     )

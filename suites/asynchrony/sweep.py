@@ -27,6 +27,19 @@ CALIBRATING = 10
 FIRST_CALIBRATING = 4
 
 
+class Split(Struct, frozen=True):
+    """Cores inside each simulator, and how well it uses them."""
+
+    ranks: int
+    serial: float
+    """Share of a step that more ranks do not shorten."""
+
+    @property
+    def shorter(self) -> float:
+        """Share of a step's time on one core that is left (Amdahl, 1967)."""
+        return self.serial + (1 - self.serial) / self.ranks
+
+
 class Setting(Struct, frozen=True):
     """One cell: who waits how long."""
 
@@ -35,21 +48,29 @@ class Setting(Struct, frozen=True):
     speed."""
     actors: int
     m: float
-    """E[max] over E[mean] of the fragments of all actors, as stated. A session measures what it comes to."""
+    """E[max] over E[mean] of the fragments of all actors, as stated; of a split, with simulators of one core. A session measures
+    what it comes to."""
     rho: float
     """Mean fragment over the learner's time for a round, likewise."""
     computes: bool = False
     """Whether its simulators compute instead of waiting: the control."""
+    split: Split | None = None
+    """How simulators share a budget of cores; None: nothing is said of it."""
 
     @property
     def workload(self) -> str:
-        """Id of its workload; M and rho in hundredths."""
+        """Id of its workload; M, rho and serial shares in hundredths."""
+        if self.split is not None:
+            return f"cartpole-ppo-split-{self.actors}x{self.split.ranks}-serial{self.split.serial * 100:.0f}"
         control = "-computing" * self.computes
         return f"cartpole-ppo-{self.delays}-{self.actors}-m{self.m * 100:.0f}-rho{self.rho * 100:.0f}{control}"
 
     @property
     def title(self) -> str:
         """As a reader sees it."""
+        if self.split is not None:
+            many = f"{self.actors} simulators of {self.split.ranks} cores"
+            return f"CartPole-v1, PPO, {many}, serial share {self.split.serial:g}"
         who = "simulators compute" if self.computes else "simulators wait"
         return f"CartPole-v1, PPO, {self.actors} actors, {self.delays} delays, stated rho {self.rho:g} and M {self.m:g}; {who}"
 
@@ -76,6 +97,19 @@ CONFIRMED = (
     Setting("tail", 32, 3.0, 1.0),
 )
 """Cells of which the time to the return is measured, too."""
+
+
+SPLIT_CORES, SERIAL = 16, (0.0, 0.1, 0.3)
+"""Cores that simulators share, and serial shares of a step."""
+SPLIT_M = 3.0
+"""M where each of the cores is a simulator. With fewer simulators it is less, as delays are drawn from the same distribution."""
+SPLITS = tuple(
+    Setting("tail", SPLIT_CORES // split.ranks, SPLIT_M, split.shorter * split.ranks, split=split)
+    for serial in SERIAL
+    for split in (Split(2**n, serial) for n in range(SPLIT_CORES.bit_length()))
+)
+"""Every split of the cores into simulators of equally many, for every serial share. A simulator of one core takes as long for its
+part of a round as the learner for the round: rho is 1 there, and with more ranks its part of a round is larger."""
 
 
 def calibrating() -> tuple[str, ...]:
@@ -106,6 +140,8 @@ PROFILES = {
     # 27 cells of 7 systems and 4 second runs are 193 runs a block, and 965 in all: 2.7 hours, and 16 minutes for each second of
     # a run's set-up.
     "standard": Profile(blocks=5, seconds=10.0),
+    # 30 runs a block, and 150 in all: half an hour.
+    "split": Profile(cells=SPLITS, systems=(BARRIER, "tianji-relaxed"), blocks=5, seconds=10.0),
     # 160 runs. At 60,000 steps to the return and the stated round times (barrier 120, 120, 60 and 120 s, relaxed 30 s each) a
     # block takes 540 s: 3 hours, and what relaxed needs in steps beyond that.
     "confirm": Profile(cells=CONFIRMED, systems=(BARRIER, "tianji-relaxed"), blocks=20, seconds=None, stop_at_goal=True),

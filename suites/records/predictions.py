@@ -21,7 +21,7 @@ SAME_AGE = 0.5
 """Mean ages this close, in rounds, likewise."""
 
 
-class Forecast(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Forecast(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """What one system is predicted to give on one workload."""
 
     workload: Name
@@ -34,6 +34,8 @@ class Forecast(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Mean age of a sample when it is trained on."""
     closed_ratio: Amount
     """Throughput over the barrier's by the closed forms of round times."""
+    return_ratio: Amount | None = None
+    """Time to a return over the barrier's, where a price of staleness was given: more steps, at more steps a second."""
 
 
 class Predictions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

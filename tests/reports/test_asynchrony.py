@@ -125,6 +125,34 @@ def test_the_report_has_the_tables(session, tmp_path):
     assert "*Predicted*" in (tmp_path / "figures" / "figures.json").read_text()
 
 
+def split_rate(cell, system, block):
+    """Four simulators of four cores are best, and two of eight second best, whoever waits for whom."""
+    return (1 + 0.3 * block) * {4: 2.0, 2: 1.8}.get(cell.actors, 1.0)
+
+
+def test_what_a_predicted_split_is_worth(tmp_path):
+    cells = [cell for cell in sweep.SPLITS if cell.split.serial == 0.1]
+    told = mapped.forecast(lambda cell, system: {2: 3.0}.get(cell.actors, 1.0), cells)
+    folder = mapped.make(tmp_path / "split", split_rate, cells, told, blocks=2)
+    (view,) = Mapped.all(dataset.load([folder]))
+    assert view.cells == [], "a split is no cell of the map"
+    assert view.refusal == ""
+    assert [(one.serial, one.system) for one in view.splits] == [(0.1, "tianji"), (0.1, "tianji-relaxed")]
+    for one in view.splits:
+        assert (view.split_of(one.best), view.split_of(one.chosen)) == ("4 x 4", "2 x 8")
+        assert one.worth["value"] == pytest.approx(0.9)
+    assert len(view.frame("splits")) == 2
+    with PAGE.applied():
+        assert pays([view], PAGE) is None
+
+
+def test_a_split_without_predictions_is_shown(tmp_path):
+    (view,) = Mapped.all(dataset.load([mapped.make(tmp_path / "split", split_rate, sweep.SPLITS[:5], blocks=1)]))
+    assert view.split_of(view.splits[0].best) == "4 x 4"
+    assert view.splits[0].worth is None
+    assert set(view.frame("splits")["Predicted best"]) == {"-"}
+
+
 def test_predictions_are_sealed_with_the_session(session, view, tmp_path):
     archive.seal(session, tmp_path / "sealed.parquet")
     (sealed,) = Mapped.all(dataset.load([tmp_path / "sealed.parquet"]))

@@ -32,12 +32,12 @@ PARTS = 8
 
 def scale(config: SimulatorConfig, number: int) -> float:
     """Factor of an environment's mean delays: from 2 / (1 + s) to 2 s / (1 + s) for a spread of s. Its mean over environments
-    is 1, also with a straggler."""
-    many = config.spread_over
+    is 1, also with a straggler, and less with more ranks."""
+    many, shorter = config.spread_over, config.shorter
     if config.straggler > 1:
-        return (config.straggler if number % many == many - 1 else 1.0) * many / (many - 1 + config.straggler)
+        return shorter * (config.straggler if number % many == many - 1 else 1.0) * many / (many - 1 + config.straggler)
     place = number % many / (many - 1)
-    return 2 * (1 + (config.spread - 1) * place) / (1 + config.spread)
+    return shorter * 2 * (1 + (config.spread - 1) * place) / (1 + config.spread)
 
 
 def times(config: SimulatorConfig, mean_seconds: float, rng: np.random.Generator) -> Iterator[float]:

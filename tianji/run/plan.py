@@ -16,7 +16,7 @@ from rich.table import Table
 
 from programs.cli import ConfigError
 from tianji.averaging import mean
-from tianji.config import TrainConfig
+from tianji.config import SimulatorConfig, TrainConfig
 from tianji.environments.description import EnvDescription
 from tianji.messages import Report
 from tianji.run.training import train
@@ -25,12 +25,15 @@ from tianji.topology import parameters
 from tianji.worlds.calibration import Calibration, Drawn, Durations, Fragment, Round, Work
 from tianji.worlds.forecast import ENDLESS, Forecast, forecast
 from tianji.worlds.machines import Machine
+from tianji.worlds.pretended import Times
 
 DISCIPLINES = ("strict", "quota-free", "exactly-one-round", "admitted-in-order", "relaxed")
 """Those that are compared, with their default options."""
 GROUPS, ONE = "a learner a node", "one learner"
 MOST_NODES = 512
 """With more a plan would take minutes."""
+MOST_SIMULATOR_CORES = 64
+"""With more there are too many actors to simulate them all, on many nodes."""
 ROUNDS, FEWEST_ROUNDS, MOST_ROUNDS = 1_000, 8, 50
 """Rounds to simulate of all nodes together, and of each node at least and at most."""
 ASSUMED_GBIT, ASSUMED_LATENCY_S = 10.0, 50e-6
@@ -45,12 +48,49 @@ MILLION = 1e6
 
 
 @dataclass(frozen=True)
+class Split:
+    """So many simulators of so many cores each."""
+
+    simulators: int
+    ranks: int
+
+    def __str__(self) -> str:
+        return f"{self.simulators} x {self.ranks}"
+
+
+def splits(cores: int) -> list[Split]:
+    """Every split of a node's cores into simulators of equally many."""
+    return [Split(cores // ranks, ranks) for ranks in range(1, cores + 1) if cores % ranks == 0]
+
+
+class Ranked:
+    """Times of simulators with cores of their own (`Times`): nobody else uses these, so their work is waiting.
+
+    Parameters
+    ----------
+    serial
+        share of a simulator's work that more cores do not shorten, by Amdahl's law.
+    """
+
+    def __init__(self, times: Times, split: Split, serial: float) -> None:
+        self.round, self.mean = times.round, times.mean
+        self._fragment = times.fragment
+        self._shorter = SimulatorConfig(ranks=split.ranks, serial=serial).shorter
+
+    def fragment(self, actor: int) -> tuple[float, float]:
+        compute_s, wait_s = self._fragment(actor)
+        return 0.0, self._shorter * (compute_s + wait_s)
+
+
+@dataclass(frozen=True)
 class Line:
     """One row of a plan."""
 
     topology: str
     discipline: str
     found: Forecast
+    split: Split | None = None
+    """The best split of a node's simulator cores, where there is anything to split."""
 
     @property
     def hours(self) -> float:
@@ -147,17 +187,54 @@ def _means(size: int) -> Durations:
 
 
 def lines(
-    config: TrainConfig, describe: EnvDescription, calibration: Calibration, workload: str, machine: Machine, nodes: int
+    config: TrainConfig,
+    describe: EnvDescription,
+    calibration: Calibration,
+    workload: str,
+    machine: Machine,
+    nodes: int,
+    *,
+    simulator_cores: int | None = None,
+    serial: float = 0.0,
 ) -> Iterator[Line]:
-    """Simulate every discipline in both topologies, with the actors of `config` on each node."""
+    """Simulate every discipline in both topologies, with the actors of `config` on each node.
+
+    Parameters
+    ----------
+    simulator_cores
+        cores of each node that simulators share. Every split is simulated, and the line is the one of most samples a second.
+        None: simulators are as they were calibrated.
+    serial
+        see `Ranked`.
+    """
+
+    def one(topology: str, rule: str, split: Split | None) -> Line:
+        groups = nodes if topology == GROUPS else 1
+        node = config if split is None else _shared(config, split)
+        own = replace(
+            node,
+            groups=groups,
+            actors=node.actors * (nodes // groups),
+            discipline=rule,
+            chunk_slots=2 if rule == "strict" else SLOTS,
+            stop_steps=ENDLESS,
+        )
+        drawn = Drawn(calibration, workload, own, config.seed)
+        times = drawn if split is None else Ranked(drawn, split, serial)
+        return Line(topology, rule, forecast(own, describe, times, machine, nodes, rounds_of(nodes)), split)
+
+    tried: list[Split | None] = [None] if simulator_cores is None else [*splits(simulator_cores)]
     for topology in (GROUPS, ONE):
         for rule in DISCIPLINES:
-            groups = nodes if topology == GROUPS else 1
-            actors = config.actors * (nodes // groups)
-            slots = 2 if rule == "strict" else SLOTS
-            own = replace(config, groups=groups, actors=actors, discipline=rule, chunk_slots=slots, stop_steps=ENDLESS)
-            times = Drawn(calibration, workload, own, config.seed)
-            yield Line(topology, rule, forecast(own, describe, times, machine, nodes, rounds_of(nodes)))
+            yield max((one(topology, rule, split) for split in tried), key=lambda line: line.found.steps_per_s)
+
+
+def _shared(config: TrainConfig, split: Split) -> TrainConfig:
+    """A node's settings with an actor for each simulator, and as many samples a round."""
+    steps = max(1, config.round_steps // split.simulators)
+    return replace(
+        config, actors=split.simulators, envs_per_actor=1, send_steps=None, ppo=replace(config.ppo, rollout_steps=steps)
+    )
 
 
 def table(found: list[Line], nodes: int, price: float | None) -> Table:
@@ -173,12 +250,16 @@ def table(found: list[Line], nodes: int, price: float | None) -> Table:
     for head in ("samples/s", "age, rounds"):
         made.add_column(head, justify="right")
     made.add_column("binds")
+    split = any(line.split for line in found)
+    if split:
+        made.add_column("simulators", justify="right")
     made.add_column("h/million", justify="right")
     if price is not None:
         made.add_column("cost/million", justify="right")
     for topology, own in groupby(found, lambda line: line.topology):
         made.add_row(topology)
         for line in own:
-            cells = [f"{line.found.steps_per_s:,.0f}", f"{line.found.age_rounds:.1f}", line.found.binds, f"{line.hours:.3g}"]
+            cells = [f"{line.found.steps_per_s:,.0f}", f"{line.found.age_rounds:.1f}", line.found.binds]
+            cells += [*([str(line.split)] if split else []), f"{line.hours:.3g}"]
             made.add_row(f"  {line.discipline}", *cells, *([] if price is None else [f"{line.hours * nodes * price:.3g}"]))
     return made

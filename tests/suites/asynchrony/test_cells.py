@@ -41,6 +41,27 @@ def test_fragments_have_the_stated_rho_and_m(cell):
     assert np.mean(np.max(fragments, axis=0)) / mean == pytest.approx(cell.m, rel=0.07)
 
 
+@pytest.mark.parametrize("cell", sweep.SPLITS, ids=lambda cell: cell.workload)
+def test_simulators_of_a_split_share_its_cores(cell):
+    workload, split = cells.workload(cell), cell.split
+    simulator, steps = workload.simulator, workload.for_ppo.rollout_steps
+    assert cell.actors * split.ranks == sweep.SPLIT_CORES
+    assert workload.round_steps == 256
+    # With one core each, all of them together need the learner's time for a round.
+    assert simulator.step_seconds * 256 == pytest.approx(sweep.SPLIT_CORES * workload.update_seconds)
+    own = scale(simulator, 0) * simulator.step_seconds * steps
+    assert own == pytest.approx(cell.rho * workload.update_seconds)
+    assert cell.rho == pytest.approx(split.serial * split.ranks + 1 - split.serial)
+    # All draw from one distribution, in which 16 have an M of 3.
+    assert cells.spread_of_tail(sweep.SPLIT_CORES, simulator.truncation) == pytest.approx(3, rel=1e-3)
+
+
+def test_every_split_runs_in_its_profile():
+    plan, _ = Asynchrony().plan(request(profile="split"))
+    assert len(plan.workloads) == len({cell.workload for cell in sweep.SPLITS}) == 15
+    assert len(plan.cells) == 15 * 2 * 5
+
+
 def test_a_tail_that_no_truncation_gives_is_refused():
     with pytest.raises(ValueError, match=r"no tail of exponent 1.5 gives M 9 with 2 actors"):
         cells.truncation_for(2, 9.0)

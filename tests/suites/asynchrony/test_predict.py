@@ -33,6 +33,19 @@ def test_both_predictions_are_those_of_round_times(small, tmp_path, monkeypatch)
     assert of["tianji-quota-free"].closed_ratio == pytest.approx(4 / (1 + anybody), rel=1e-3)
 
 
+def test_a_price_predicts_the_time_to_the_return(small, tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        "sys.argv", ["tianji-bench", "predict", "asynchrony", "--price", "0.2", "--out", str(tmp_path / "p.json")]
+    )
+    assert console() == 0
+    of = predictions.read(tmp_path / "p.json").of("cartpole-ppo-straggler-8-m300-rho100")
+    assert of["tianji"].return_ratio == 1
+    one = of["tianji-exactly-one-round"]
+    # Samples are one round old, but for the first round's.
+    assert one.return_ratio == pytest.approx(2.718281828 ** (0.2 * one.age_rounds) / one.ratio, rel=1e-3)
+    assert one.age_rounds == pytest.approx(1, abs=0.05)
+
+
 def test_stated_times_are_those_of_the_workload():
     cell = sweep.CELLS[3]
     found = predict.stated_times(cell, cells.workload(cell))
@@ -47,8 +60,9 @@ def test_stated_times_are_those_of_the_workload():
         (["predict", "price", "--out", "p.json"], "suite 'price' has no predictions; asynchrony has"),
         (
             ["predict", "asynchrony", "--profile", "x", "--out", "p.json"],
-            "unknown profile 'x'; known: smoke, standard, confirm",
+            "unknown profile 'x'; known: smoke, standard, split, confirm",
         ),
+        (["predict", "asynchrony", "--price", "-1", "--out", "p.json"], "--price -1: must be a number from 0 to 10"),
         (["predict", "asynchrony", "--out", "p.txt"], "--out p.txt: name a new file that ends in .json"),
         (["run", "price", "--out", "o", "--predictions", "p.json"], "--predictions: suite price states none"),
         (["run", "asynchrony", "--out", "o", "--predictions", "p.json"], "--predictions p.json: No such file or directory"),
@@ -62,7 +76,7 @@ def test_bad_input_gets_one_line(arguments, line, capsys, monkeypatch, tmp_path)
 
 
 def test_kept_predictions_can_be_read():
-    for file in (ROOT / "results" / "predictions").glob("*.json"):
+    for file in (ROOT / "results" / "predictions").glob("asynchrony-*.json"):
         found = predictions.read(file)
         profile = sweep.PROFILES[found.profile]
         assert {(one.workload, one.system) for one in found.forecasts} == {

@@ -134,6 +134,16 @@ def test_environments_are_as_unequal_as_stated_and_their_mean_is_kept():
     assert {scale(SimulatorConfig(), number) for number in range(10)} == {1.0}
 
 
+@pytest.mark.parametrize(("ranks", "serial", "left"), [(1, 0.3, 1.0), (4, 0.0, 0.25), (4, 1.0, 1.0), (4, 0.2, 0.4)])
+def test_more_ranks_shorten_delays_by_amdahls_law(fake, ranks, serial, left):
+    config = SimulatorConfig(step_seconds=0.01, reset_seconds=0.02, ranks=ranks, serial=serial)
+    waits = fake.waits(config, [0, 1])
+    waits.wait(fake.now_ns, [0], [])
+    waits.wait(fake.now_ns, [], [1])
+    one = scale(SimulatorConfig(), 0), scale(SimulatorConfig(), 1)
+    assert fake.slept == pytest.approx([0.01 * left * one[0], 0.02 * left * one[1]])
+
+
 def test_one_straggler_is_as_slow_as_stated_and_the_mean_is_kept():
     config = SimulatorConfig(straggler=8.0, spread_over=4)
     scales = [scale(config, number) for number in range(8)]
@@ -406,6 +416,8 @@ class Wide(gym.Env):
         ({"spread_over": 1}, ">= 2"),
         ({"straggler": 0.5}, ">= 1"),
         ({"spread": 2.0, "straggler": 2.0}, "exclude each other"),
+        ({"ranks": 2, "computes": True}, "for simulators that wait"),
+        ({"serial": 1.1}, "<= 1"),
         ({"picture": 0}, ">= 4"),
         ({"grain": 8}, "simulator.grain is for pictures"),
     ],

@@ -58,6 +58,38 @@ def test_every_discipline_is_predicted_in_both_topologies(calibration, capsys):
     assert "links of" not in out
 
 
+def lone(rule, split, serial, calibration, monkeypatch):
+    """Samples a second of one learner whose simulators share cores like this."""
+    monkeypatch.setattr(plan, "DISCIPLINES", (rule,))
+    monkeypatch.setattr(plan, "splits", lambda cores: [split])
+    config = msgspec.structs.replace(CONFIG, actors=2, envs_per_actor=4)
+    found = plan.lines(
+        config, CARTPOLE, calibration, "known", Machine(cores=2), 2, simulator_cores=split.simulators * split.ranks, serial=serial
+    )
+    return next(line for line in found if line.topology == plan.ONE)
+
+
+def test_simulators_share_cores_by_amdahls_law(monkeypatch):
+    calibration = Calibration(Machine(cores=2), "", {"known": work()})
+    # Two nodes with 1,024 samples each. One simulator of one core takes .01 s for 512 samples.
+    for split, serial, seconds in ((plan.Split(4, 1), 0.5, 0.005), (plan.Split(1, 4), 0.0, 0.005), (plan.Split(2, 2), 0.5, 0.0075)):
+        line = lone("strict", split, serial, calibration, monkeypatch)
+        # The round of updates is twice the measured one.
+        assert line.found.steps_per_s == pytest.approx(2048 / (seconds + 0.04), rel=0.05), split
+        assert line.split == split
+
+
+def test_the_best_split_is_shown(calibration, capsys):
+    command = ["plan", "--env", "CartPole-v1", "--nodes", "2", "--machine", str(calibration), "--simulator-cores", "4"]
+    assert main([*command, "--serial", "0.5"]) == 0
+    out = capsys.readouterr().out
+    assert "2 nodes of 4 simulator cores, rounds of 1,024 samples" in out
+    strict = next(line for line in out.splitlines() if line.split()[:1] == ["strict"])
+    # Nothing is scattered, and half of a step stays serial: more simulators are better than more cores in each.
+    assert "4 x 1" in strict
+    assert plan.splits(6) == [plan.Split(6, 1), plan.Split(3, 2), plan.Split(2, 3), plan.Split(1, 6)]
+
+
 def test_links_that_nobody_states_are_assumed():
     machine, assumed = plan.cluster(Calibration(Machine(), "", {}), None)
     assert machine.link_bytes_per_s == plan.ASSUMED_GBIT * 1e9 / 8
@@ -100,6 +132,10 @@ def test_what_work_takes_is_measured_by_a_short_run(monkeypatch):
         (["--machine", "{}", "--gbit", "0"], "--gbit 0: must be a positive number"),
         (["--machine", "{}", "--price-per-node-hour", "-1"], "--price-per-node-hour -1: must be"),
         (["--machine", "{}", "--actors", "0"], "actors"),
+        (["--machine", "{}", "--simulator-cores", "0"], "--simulator-cores 0: must be 1 to 64"),
+        (["--machine", "{}", "--simulator-cores", "4", "--actors", "2"], "exclude each other"),
+        (["--machine", "{}", "--simulator-cores", "4", "--serial", "2"], "--serial 2: a share from 0 to 1"),
+        (["--machine", "{}", "--serial", "0.1"], "only with --simulator-cores"),
         (["--machine", "{}.gone"], "gone"),
     ],
 )
