@@ -38,7 +38,9 @@ def parser() -> OneLineParser:
     top = OneLineParser(prog="tianji-bench", description="Measure distributed reinforcement-learning systems.")
     add_completion(top)
     commands = top.add_subparsers(
-        dest="command", required=True, metavar="list|doctor|run|predict|tune|calibrate|against|gate|pack|submit|validate|sessions"
+        dest="command",
+        required=True,
+        metavar="list|doctor|run|predict|tune|calibrate|against|gate|pack|submit|validate|sessions",
     )
     listing = commands.add_parser("list", help="suites, profiles, workloads and systems")
     listing.add_argument("--json", action="store_true", help="print it as JSON, with titles and profiles")

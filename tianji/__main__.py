@@ -108,7 +108,7 @@ def _plan(one: ArgumentParser) -> None:
         "--simulator-cores",
         type=int,
         metavar="C",
-        help="cores of each node for simulators alone: shows the best split into simulators of equally many (default: no split)",
+        help="cores of each node for simulators alone: shows their best split into simulators (default: no split)",
     )
     one.add_argument(
         "--serial",

@@ -34,9 +34,7 @@ class Compared:
 
 def of(bundles: Sequence[Bundle], predictions: Predictions | None) -> list[Compared]:
     """Compare what was measured with what was predicted, for each serial share and discipline."""
-    measured: dict[str, Rates] = {
-        name: analysis.rates([b for b in bundles if b.manifest.workload == name]) for name in NAMES
-    }
+    measured: dict[str, Rates] = {name: analysis.rates([b for b in bundles if b.manifest.workload == name]) for name in NAMES}
     found = []
     for serial in sweep.SERIAL:
         cells = [cell for cell in sweep.SPLITS if cell.split is not None and cell.split.serial == serial]

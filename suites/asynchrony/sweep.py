@@ -48,8 +48,8 @@ class Setting(Struct, frozen=True):
     speed."""
     actors: int
     m: float
-    """E[max] over E[mean] of the fragments of all actors, as stated; of a split, with simulators of one core. A session measures
-    what it comes to."""
+    """E[max] over E[mean] of the fragments of all actors, as stated; of a split, with simulators of one core. A session
+    measures what it comes to."""
     rho: float
     """Mean fragment over the learner's time for a round, likewise."""
     computes: bool = False
@@ -102,14 +102,14 @@ CONFIRMED = (
 SPLIT_CORES, SERIAL = 16, (0.0, 0.1, 0.3)
 """Cores that simulators share, and serial shares of a step."""
 SPLIT_M = 3.0
-"""M where each of the cores is a simulator. With fewer simulators it is less, as delays are drawn from the same distribution."""
+"""M where each core is a simulator. With fewer simulators it is less, as delays are drawn from the same distribution."""
 SPLITS = tuple(
     Setting("tail", SPLIT_CORES // split.ranks, SPLIT_M, split.shorter * split.ranks, split=split)
     for serial in SERIAL
     for split in (Split(2**n, serial) for n in range(SPLIT_CORES.bit_length()))
 )
-"""Every split of the cores into simulators of equally many, for every serial share. A simulator of one core takes as long for its
-part of a round as the learner for the round: rho is 1 there, and with more ranks its part of a round is larger."""
+"""Every split of the cores into simulators of equally many, for every serial share. A simulator of one core takes as long for
+its part of a round as the learner for the round: rho is 1 there. With more ranks its part of a round is larger."""
 
 
 def calibrating() -> tuple[str, ...]:

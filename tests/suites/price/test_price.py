@@ -135,7 +135,9 @@ def test_the_command_prints_the_price_of_each_workload(tmp_path, capsys):
     assert run("tianji-report", main, ["price", str(place), "--first", "2"]) == 0
     cells = next([c.strip() for c in line.split("│")[1:-1]] for line in capsys.readouterr().out.splitlines() if "0.02" in line)
     assert cells[4:] == ["2", "8", "0"]
-    assert "--first 0: blocks are counted from 1" in refusal(capsys, run, "tianji-report", main, ["price", str(place), "--first", "0"])
+    assert "--first 0: blocks are counted from 1" in refusal(
+        capsys, run, "tianji-report", main, ["price", str(place), "--first", "0"]
+    )
     bundles.make(tmp_path / "other", suite="convergence")
     assert "no runs of the price suite that can be paired" in refusal(
         capsys, run, "tianji-report", main, ["price", str(tmp_path / "other")]

@@ -64,7 +64,14 @@ def lone(rule, split, serial, calibration, monkeypatch):
     monkeypatch.setattr(plan, "splits", lambda cores: [split])
     config = msgspec.structs.replace(CONFIG, actors=2, envs_per_actor=4)
     found = plan.lines(
-        config, CARTPOLE, calibration, "known", Machine(cores=2), 2, simulator_cores=split.simulators * split.ranks, serial=serial
+        config,
+        CARTPOLE,
+        calibration,
+        "known",
+        Machine(cores=2),
+        2,
+        simulator_cores=split.simulators * split.ranks,
+        serial=serial,
     )
     return next(line for line in found if line.topology == plan.ONE)
 
@@ -72,7 +79,11 @@ def lone(rule, split, serial, calibration, monkeypatch):
 def test_simulators_share_cores_by_amdahls_law(monkeypatch):
     calibration = Calibration(Machine(cores=2), "", {"known": work()})
     # Two nodes with 1,024 samples each. One simulator of one core takes .01 s for 512 samples.
-    for split, serial, seconds in ((plan.Split(4, 1), 0.5, 0.005), (plan.Split(1, 4), 0.0, 0.005), (plan.Split(2, 2), 0.5, 0.0075)):
+    for split, serial, seconds in (
+        (plan.Split(4, 1), 0.5, 0.005),
+        (plan.Split(1, 4), 0.0, 0.005),
+        (plan.Split(2, 2), 0.5, 0.0075),
+    ):
         line = lone("strict", split, serial, calibration, monkeypatch)
         # The round of updates is twice the measured one.
         assert line.found.steps_per_s == pytest.approx(2048 / (seconds + 0.04), rel=0.05), split
