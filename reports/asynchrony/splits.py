@@ -1,4 +1,4 @@
-"""How a budget of cores is split between simulators and the cores of each: what was measured, and what was predicted to be best."""
+"""How a budget of cores is split between simulators: what was measured, and what was predicted to be best."""
 
 from __future__ import annotations
 
