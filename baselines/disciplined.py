@@ -19,6 +19,9 @@ SLOTS = 12
 BESIDE_A_ROUND = 4
 """Slots of an actor beside a round's chunks, where a round has many: for `free`, whose rounds may be of one actor alone."""
 
+PRICE = 0.087
+"""Price of staleness on CartPole with PPO at the Zoo's learning rate, as `tianji-report price results/price` fits it."""
+
 
 class Disciplined(SameCode):
     """Base: a discipline with its options."""
@@ -81,6 +84,14 @@ InOrder1 = _under("admitted-in-order", eta=1)
 InOrder2 = _under("admitted-in-order", eta=2)
 InOrder4 = _under("admitted-in-order", eta=4)
 Interruptible1 = _under("admitted-interruptible", eta=1)
+
+
+class AutoPriced(Disciplined):
+    """TianJi under `auto`, which also counts what staleness costs on CartPole with PPO at this learning rate."""
+
+    name = "tianji-auto-priced"
+    title = "TianJi, auto with a price"
+    discipline: ClassVar = {"name": "auto", "price": PRICE}
 
 
 class Strict(Disciplined):

@@ -211,6 +211,7 @@ SYSTEMS: Registry[type[System]] = Registry(
         "tianji-admitted-interruptible-1": "baselines.disciplined:Interruptible1",
         "tianji-as-published": "baselines.tianji:AsPublished",
         "tianji-auto": "baselines.disciplined:Auto",
+        "tianji-auto-priced": "baselines.disciplined:AutoPriced",
         "tianji-exactly-one-round": "baselines.disciplined:ExactlyOneRound",
         "tianji-free": "baselines.disciplined:Free",
         "tianji-quota-free": "baselines.disciplined:QuotaFree",

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from reports.table import Row
 from suites.asynchrony import analysis, sweep
+from suites.asynchrony.analysis import Block
 from suites.asynchrony.sweep import Setting
 from suites.records.bundle import Bundle
 from suites.records.predictions import Predictions
@@ -15,7 +16,7 @@ from suites.statistics.intervals import paired_ratio
 NAMES = {cell.workload: cell for cell in sweep.SPLITS}
 """Cells by workload."""
 
-Rates = Mapping[str, Mapping[tuple[str, int], float]]
+Rates = Mapping[str, Mapping[Block, float]]
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ def of(bundles: Sequence[Bundle], predictions: Predictions | None) -> list[Compa
 
 
 def _compared(
-    serial: float, system: str, rates: Mapping[Setting, Mapping[tuple[str, int], float]], predictions: Predictions | None
+    serial: float, system: str, rates: Mapping[Setting, Mapping[Block, float]], predictions: Predictions | None
 ) -> Compared:
     best = max(rates, key=lambda cell: sum(rates[cell].values()) / len(rates[cell]))
     told = {cell: predictions.of(cell.workload).get(system) for cell in rates} if predictions is not None else {}

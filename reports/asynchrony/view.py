@@ -5,7 +5,8 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
-from reports.asynchrony import splits
+from reports.asynchrony import chosen, splits
+from reports.asynchrony.chosen import Judged
 from reports.asynchrony.splits import Compared
 from reports.dataset import Dataset, Key
 from reports.table import Row
@@ -29,7 +30,7 @@ class Mapped(View):
     """Runs of every cell on one machine."""
 
     suite = "asynchrony"
-    parts = ("cells", "forecasts", "splits", "returns")
+    parts = ("cells", "forecasts", "splits", "chosen", "returns")
     order = sweep.SYSTEMS
 
     def __init__(self, data: Dataset, key: Key, **scope: Any) -> None:
@@ -108,7 +109,8 @@ class Mapped(View):
 
     @cached_property
     def _stated(self) -> tuple[Predictions | None, str]:
-        found = [b for b in self.bundles if b.manifest.workload not in splits.NAMES]
+        apart = splits.NAMES.keys() | chosen.NAMES.keys()
+        found = [b for b in self.bundles if b.manifest.workload not in apart]
         throughput = [b for b in found if _mapped(b.manifest.workload)]
         return analysis.stated_before(throughput or found, self.data.stated) if found else (None, "")
 
@@ -132,6 +134,18 @@ class Mapped(View):
         """How a budget of cores is split best, by what was measured and by what was predicted."""
         own = self._split
         return splits.of(own, analysis.stated_before(own, self.data.stated)[0]) if own else []
+
+    @cached_property
+    def chosen(self) -> list[Judged]:
+        """How good the choices of `auto` are."""
+        own = [b for b in self.bundles if b.manifest.workload in chosen.NAMES]
+        found = {
+            (name, label): row["value"]
+            for name in {b.manifest.workload for b in own}
+            for label in sweep.CANDIDATES
+            if (row := self.find(label, "age_mean_rounds", workload=name)) is not None
+        }
+        return chosen.of(own, found)
 
     def split_rate(self, one: Compared, ranks: int) -> Row | None:
         """Samples a second of simulators with so many cores each."""
@@ -191,4 +205,4 @@ class Mapped(View):
 
 def _mapped(workload: str) -> bool:
     """Whether a workload is a cell of the map."""
-    return workload not in splits.NAMES and not workload.endswith(sweep.TO_RETURN)
+    return workload not in splits.NAMES.keys() | chosen.NAMES.keys() and not workload.endswith(sweep.TO_RETURN)

@@ -17,7 +17,7 @@ from suites.asynchrony.sweep import BARRIER
 from suites.convergence import analysis as convergence
 from suites.disciplines import analysis as disciplines
 from suites.records.bundle import Bundle
-from suites.records.events import FirstStep, Phase, Progress, Usage
+from suites.records.events import Counter, FirstStep, Phase, Progress, Usage
 from suites.records.predictions import TIE, Predictions, freshest, winner
 from suites.records.statement import Statement
 from suites.statistics import summary
@@ -26,8 +26,29 @@ from suites.statistics.summary import AGAIN, Row, label_of
 
 CONTENDED = 0.7
 """Share of the machine above which a cell shows the machine rather than waiting rules."""
+CHOSEN = "chosen_"
+"""Begins the name of the counter of a choice."""
 
 row = partial(summary.row, "asynchrony")
+
+
+Block = tuple[str, int]
+"""Session and block."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What a run under `auto` chose."""
+
+    rule: str
+    price: float
+
+
+def choice(b: Bundle) -> Choice | None:
+    """The choice of a run; None: it made none."""
+    counted = {event.name: event.value for event in b.events if isinstance(event, Counter)}
+    rules = [name.removeprefix(CHOSEN) for name in counted if name.startswith(CHOSEN)]
+    return Choice(rules[0].replace("_", "-"), counted.get("choice_price", 0.0)) if rules else None
 
 
 def machine_share(b: Bundle) -> float | None:
@@ -43,9 +64,9 @@ def machine_share(b: Bundle) -> float | None:
     return (last.cpu_s - first.cpu_s) / (b.manifest.cores * (last.ns - first.ns) / 1e9)
 
 
-def rates(bundles: Iterable[Bundle]) -> dict[str, dict[tuple[str, int], float]]:
+def rates(bundles: Iterable[Bundle]) -> dict[str, dict[Block, float]]:
     """Samples trained on a second, by system and block."""
-    found: dict[str, dict[tuple[str, int], float]] = {}
+    found: dict[str, dict[Block, float]] = {}
     for b in bundles:
         rate = disciplines.rate(b, "samples_consumed_unique", "learner")
         if rate:

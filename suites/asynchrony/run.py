@@ -23,7 +23,7 @@ class Asynchrony(Disciplines):
     foretold = True
 
     def workloads(self) -> dict[str, str]:
-        return {cell.workload: cell.title for cell in (*sweep.CELLS, *sweep.SPLITS)}
+        return {cell.workload: cell.title for cell in sweep.every()}
 
     def plan(self, request: Request) -> tuple[Plan, list[str]]:
         profile = self.profiles[request.profile]
@@ -65,7 +65,7 @@ def _workloads(profile: sweep.Profile, asked: tuple[str, ...] | None) -> dict[st
         for one that is asked for and is no cell.
     """
     to_return = profile.seconds is None
-    table = {cell.workload: cell for cell in ((*sweep.CELLS, *sweep.SPLITS) if asked else profile.cells)}
+    table = {cell.workload: cell for cell in (sweep.every() if asked else profile.cells)}
     for name in asked or ():
         if name not in table:
             raise ConfigError(f"unknown workload {name!r} of suite {sweep.NAME}; `list` shows its cells")

@@ -45,11 +45,22 @@ def forecast(ratio, cells, written=-2.0, calibrating=()):
     )
 
 
-def make(folder, ratio, cells, predictions=None, planned=-1.0, share=0.3, blocks=5):
-    """`ratio(cell, system, block)` is a run's throughput over 1000 samples/s; `share` is that of the machine."""
+def make(
+    folder,
+    ratio,
+    cells,
+    predictions=None,
+    planned=-1.0,
+    share=0.3,
+    blocks=5,
+    systems=sweep.SYSTEMS,
+    more=lambda cell, system, block: (),
+):
+    """`ratio(cell, system, block)` is a run's throughput over 1000 samples/s; `share` is that of the machine; `more` are
+    further events of a run."""
     for cell in cells:
         for block in range(blocks):
-            for system in sweep.SYSTEMS:
+            for system in systems:
                 rate = 1000 * ratio(cell, system, block)
                 fragment, slowest = round(100 * cell.rho), round(100 * cell.rho * cell.m)
                 roles = [f"actor g0.a{n}" for n in range(cell.actors)]
@@ -66,7 +77,8 @@ def make(folder, ratio, cells, predictions=None, planned=-1.0, share=0.3, blocks
                     *(Histogram(10 * SECOND, "actor_fragment_ms", {slowest: 10}) for _ in roles),
                     Histogram(10 * SECOND, "learner_round_ms", {100: 40}),
                     Counter(10 * SECOND, "learner_samples_consumed_unique", 40 * 256, "learner g0"),
-                    Histogram(10 * SECOND, "learner_age_rounds", {AGES[system]: 40}),
+                    Histogram(10 * SECOND, "learner_age_rounds", {AGES.get(system, 0): 40}),
+                    *more(cell, system, block),
                 ]
                 workload = bundles.WORKLOAD | {
                     "environments": cell.actors,
@@ -92,7 +104,7 @@ def make(folder, ratio, cells, predictions=None, planned=-1.0, share=0.3, blocks
         written=at(planned),
         suite="asynchrony",
         profile="standard",
-        systems=sweep.SYSTEMS,
+        systems=tuple(systems),
         workloads=tuple(cell.workload for cell in cells),
         seeds=tuple(range(blocks)),
         predictions=predictions,

@@ -11,6 +11,7 @@ from reports.styles import PAGE
 from suites.asynchrony import analysis, sweep
 from suites.asynchrony.sweep import Setting
 from suites.records import archive
+from suites.records.events import Counter
 from suites.records.predictions import freshest
 
 FIXED, OTHER, CALIBRATES = Setting("tail", 8, 3.0, 1.0), Setting("constant", 8, 1.0, 1.0), sweep.CELLS[4]
@@ -151,6 +152,40 @@ def test_a_split_without_predictions_is_shown(tmp_path):
     assert view.split_of(view.splits[0].best) == "4 x 4"
     assert view.splits[0].worth is None
     assert set(view.frame("splits")["Predicted best"]) == {"-"}
+
+
+def test_auto_is_judged_by_the_best_rule_and_its_price(tmp_path):
+    cell = sweep.FRESH[0]
+    rules = dict(zip(sweep.CANDIDATES, (1.0, 1.1, 1.9, 2.0), strict=True))
+    chooses = {"tianji-auto": "relaxed", "tianji-auto-priced": "exactly_one_round"}
+    own = {"tianji-auto": 1.9, "tianji-auto-priced": 1.7}
+
+    def chose(cell, system, block):
+        if system not in chooses:
+            return []
+        price = 0.2 if "priced" in system else 0.0
+        return [Counter(0, f"chosen_{chooses[system]}", 1.0), Counter(0, "choice_price", price)]
+
+    folder = mapped.make(
+        tmp_path / "auto",
+        lambda cell, system, block: (1 + 0.3 * block) * (rules | own)[system],
+        [cell],
+        blocks=2,
+        systems=(*sweep.CANDIDATES, *sweep.AUTO),
+        more=chose,
+    )
+    (view,) = Mapped.all(dataset.load([folder]))
+    assert view.cells == [], "it is no cell of the map"
+    plain, priced = view.chosen
+    assert (plain.chose, plain.best, plain.price) == (("relaxed",), "tianji-relaxed", 0.0)
+    assert plain.worth["value"] == pytest.approx(0.95)
+    assert plain.good
+    # Samples of relaxed are two rounds old here, and those of exactly one round one: the price makes that one best.
+    assert (priced.chose, priced.best) == (("exactly-one-round",), "tianji-exactly-one-round")
+    assert priced.worth["value"] == pytest.approx(1.7 / 1.9)
+    assert not priced.good
+    assert "Under `auto` with a price of 0 a round of age, 1 of 1 cells are within 10 % of the best rule." in view.findings
+    assert len(view.frame("chosen")) == 2
 
 
 def test_predictions_are_sealed_with_the_session(session, view, tmp_path):

@@ -62,6 +62,16 @@ def test_every_split_runs_in_its_profile():
     assert len(plan.cells) == 15 * 2 * 5
 
 
+def test_cells_of_auto_are_none_of_the_map():
+    def axes(cell):
+        return cell.delays, cell.actors, cell.m, cell.rho
+
+    assert not {axes(cell) for cell in sweep.FRESH} & {axes(cell) for cell in sweep.CELLS}
+    plan, _ = Asynchrony().plan(request(profile="auto"))
+    assert len(plan.cells) == len(sweep.FRESH) * 6 * 3
+    assert len({cell.workload for cell in sweep.every()}) == len(sweep.every())
+
+
 def test_a_tail_that_no_truncation_gives_is_refused():
     with pytest.raises(ValueError, match=r"no tail of exponent 1.5 gives M 9 with 2 actors"):
         cells.truncation_for(2, 9.0)

@@ -60,7 +60,7 @@ def test_stated_times_are_those_of_the_workload():
         (["predict", "price", "--out", "p.json"], "suite 'price' has no predictions; asynchrony has"),
         (
             ["predict", "asynchrony", "--profile", "x", "--out", "p.json"],
-            "unknown profile 'x'; known: smoke, standard, split, confirm",
+            "unknown profile 'x'; known: smoke, standard, split, auto, confirm",
         ),
         (["predict", "asynchrony", "--price", "-1", "--out", "p.json"], "--price -1: must be a number from 0 to 10"),
         (["predict", "asynchrony", "--out", "p.txt"], "--out p.txt: name a new file that ends in .json"),
