@@ -168,7 +168,7 @@ PROFILES = {
     "standard": Profile(blocks=5, seconds=10.0),
     # 30 runs a block, and 150 in all: half an hour.
     "split": Profile(cells=SPLITS, systems=(BARRIER, "tianji-relaxed"), blocks=5, seconds=10.0),
-    # 12 cells of 6 systems: 216 runs, an hour and a half. A quarter of a run is left out of its throughput, in which `auto` should
+    # 12 cells of 6 systems: 216 runs, an hour and a half. A quarter of a run is left out of its throughput; in it `auto` should
     # have chosen.
     "auto": Profile(cells=FRESH, systems=(*CANDIDATES, *AUTO), blocks=3, seconds=20.0),
     # 160 runs. At 60,000 steps to the return and the stated round times (barrier 120, 120, 60 and 120 s, relaxed 30 s each) a
