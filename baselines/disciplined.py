@@ -19,7 +19,7 @@ SLOTS = 12
 BESIDE_A_ROUND = 4
 """Slots of an actor beside a round's chunks, where a round has many: for `free`, whose rounds may be of one actor alone."""
 
-PRICE = 0.087
+PRICE = 0.055
 """Price of staleness on CartPole with PPO at the Zoo's learning rate, as `tianji-report price results/price` fits it."""
 
 
