@@ -45,7 +45,7 @@ USUAL = "closed"
 DIGITS = 2
 STAR = "*"
 """Marks a ratio of restricted means."""
-MOST_LISTED = 3
+MOST_LISTED = 2
 """Workloads whose ratios are told one by one."""
 
 
@@ -125,7 +125,7 @@ class Line(NamedTuple):
 
     @property
     def values(self) -> str:
-        """Up to three workloads' ratios as text, `8.8x, 8.9x` or `2.4x, > 3.1x`; of more the median."""
+        """Up to two workloads' ratios as text, `8.8x, 8.9x` or `2.4x, > 3.1x`; of more the median."""
         if len(self.points) > MOST_LISTED:
             return f"median {self.said}"
         return ", ".join(dict.fromkeys(between(*point.ends) + STAR * point.starred for point in self.points))

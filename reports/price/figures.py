@@ -28,9 +28,8 @@ def product(views: Sequence[Priced], style: Style) -> Drawing | None:
         marks += [{"workload": leader.workload, **mark} for mark in found]
         fewest = min(mark["n"] for mark in found)
         told = f"n = {fewest}" + ": no statement" * (fewest < leader.enough)
-        axis.text(0.03, 0.95, told, transform=axis.transAxes, va="top", fontsize="small")
         axis.axhline(1, color=INK, linewidth=0.8, linestyle=DASHED)
-        axis.set_title(leader.workload, loc="left")
+        axis.set_title(f"{leader.workload}\n{told}", loc="left", fontsize="medium")
         plain_log(axis.xaxis)
         plain_log(axis.yaxis)
         axis.legend(title="learning rate", fontsize="small", title_fontsize="small")

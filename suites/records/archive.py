@@ -40,9 +40,9 @@ RENAMED = {("histogram", "counts"): "histogram"}
 COMPRESSION_LEVEL = 15
 DELTA = ("ns", "wall_ns", "steps")
 """Columns that grow from row to row: their differences are stored."""
-FILE_BYTES, UNPACKED_BYTES, TAKEN_BYTES = 64 << 20, 64 << 20, 256 << 20
+FILE_BYTES, UNPACKED_BYTES, TAKEN_BYTES = 64 << 20, 128 << 20, 768 << 20
 """Limits in bytes: of a file, of its unpacked columns and texts, and of the memory for reading it."""
-ROWS, COLUMN_VALUES, RUNS = 250_000, 2_500_000, 10_000
+ROWS, COLUMN_VALUES, RUNS = 1_000_000, 2_500_000, 10_000
 """Limits of a file's rows, values in a column, and runs. A column of lists has more values than rows."""
 PARTS = 1_000
 """Limit of a file's columns and groups of rows."""

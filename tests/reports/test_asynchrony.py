@@ -184,7 +184,7 @@ def test_auto_is_judged_by_the_best_rule_and_its_price(tmp_path):
     assert (priced.chose, priced.best) == (("exactly-one-round",), "tianji-exactly-one-round")
     assert priced.worth["value"] == pytest.approx(1.7 / 1.9)
     assert not priced.good
-    assert "Under `auto` with a price of 0 a round of age, 1 of 1 cells are within 10 % of the best rule." in view.findings
+    assert "Under `auto` with a price of 0.00 a round of age, 1 of 1 cells are within 10 % of the best rule." in view.findings
     assert len(view.frame("chosen")) == 2
 
 
