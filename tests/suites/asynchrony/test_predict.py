@@ -3,7 +3,8 @@
 import pytest
 from elsewhere import ROOT
 
-from suites.__main__ import console
+from programs.cli import run
+from suites.__main__ import main
 from suites.asynchrony import cells, predict, sweep
 from suites.asynchrony.sweep import Setting
 from suites.records import predictions
@@ -17,9 +18,8 @@ def small(monkeypatch):
     monkeypatch.setitem(sweep.PROFILES, "smoke", profile)
 
 
-def test_both_predictions_are_those_of_round_times(small, tmp_path, monkeypatch):
-    monkeypatch.setattr("sys.argv", ["tianji-bench", "predict", "asynchrony", "--out", str(tmp_path / "p.json")])
-    assert console() == 0
+def test_both_predictions_are_those_of_round_times(small, tmp_path):
+    assert run("tianji-bench", main, ["predict", "asynchrony", "--out", str(tmp_path / "p.json")]) == 0
     found = predictions.read(tmp_path / "p.json")
     assert (found.suite, found.profile, found.calibrating) == ("asynchrony", "smoke", sweep.calibrating())
     of = found.of("cartpole-ppo-straggler-8-m300-rho100")
@@ -33,11 +33,8 @@ def test_both_predictions_are_those_of_round_times(small, tmp_path, monkeypatch)
     assert of["tianji-quota-free"].closed_ratio == pytest.approx(4 / (1 + anybody), rel=1e-3)
 
 
-def test_a_price_predicts_the_time_to_the_return(small, tmp_path, monkeypatch):
-    monkeypatch.setattr(
-        "sys.argv", ["tianji-bench", "predict", "asynchrony", "--price", "0.2", "--out", str(tmp_path / "p.json")]
-    )
-    assert console() == 0
+def test_a_price_predicts_the_time_to_the_return(small, tmp_path):
+    assert run("tianji-bench", main, ["predict", "asynchrony", "--price", "0.2", "--out", str(tmp_path / "p.json")]) == 0
     of = predictions.read(tmp_path / "p.json").of("cartpole-ppo-straggler-8-m300-rho100")
     assert of["tianji"].return_ratio == 1
     one = of["tianji-exactly-one-round"]
@@ -70,8 +67,7 @@ def test_stated_times_are_those_of_the_workload():
 )
 def test_bad_input_gets_one_line(arguments, line, capsys, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("sys.argv", ["tianji-bench", *arguments])
-    assert console() == 2
+    assert run("tianji-bench", main, arguments) == 2
     assert capsys.readouterr().err == f"tianji-bench: {line}\n"
 
 
