@@ -27,7 +27,7 @@ class Asynchrony(Disciplines):
 
     def plan(self, request: Request) -> tuple[Plan, list[str]]:
         profile = self.profiles[request.profile]
-        made = _workloads(profile, request.workloads)
+        made = workloads_of(profile, request.workloads)
         names = request.systems or profile.systems
         for name in names:
             for workload in made.values():
@@ -56,7 +56,7 @@ class Asynchrony(Disciplines):
         return msgspec.structs.replace(work, stop_at_goal=goal)
 
 
-def _workloads(profile: sweep.Profile, asked: tuple[str, ...] | None) -> dict[str, Workload]:
+def workloads_of(profile: sweep.Profile, asked: tuple[str, ...] | None) -> dict[str, Workload]:
     """Workloads of a profile's cells by id, as they are run.
 
     Raises

@@ -17,6 +17,8 @@ from baselines import system as systems
 from baselines.system import System, Task
 from baselines.workload import Workload
 from programs.cli import ConfigError
+from suites.asynchrony import sweep as asynchrony
+from suites.asynchrony.run import workloads_of
 from suites.disciplines import sweep as disciplines
 from suites.records.bundle import Manifest
 from suites.scaling import sweep as scaling
@@ -97,6 +99,12 @@ def _of_disciplines(m: Manifest) -> list[str]:
     return _differences(sealed_workload(m), msgspec.structs.replace(_own(m.workload), budget_seconds=seconds))
 
 
+def _of_asynchrony(m: Manifest) -> list[str]:
+    cell = m.workload.removesuffix(asynchrony.TO_RETURN)
+    own = workloads_of(asynchrony.PROFILES[m.profile], (cell,))
+    return _differences(sealed_workload(m), own[m.workload])
+
+
 def _of_scaling(m: Manifest) -> list[str]:
     experiment = scaling.EXPERIMENTS[m.workload]
     own = experiment.scaled(_own(experiment.workload), 1 if m.system.endswith(COPIES) else m.nodes)
@@ -119,6 +127,8 @@ _COMPARE: dict[str, Callable[[Manifest], list[str]]] = {
     "convergence": _of_training,
     "staleness": _of_training,
     "disciplines": _of_disciplines,
+    "price": _of_training,
+    "asynchrony": _of_asynchrony,
     "scaling": _of_scaling,
     "transmission": _of_transmission,
 }

@@ -56,8 +56,8 @@ def test_the_figure_has_a_mark_for_each_lag_and_learning_rate(recorded):
     assert set(marks.index) == {(lag, rate) for lag in (1, 4) for rate in (0.001, 0.004)}
     assert marks.loc[(4, 0.001), "product"] == marks.loc[(1, 0.004), "product"] == 0.004
     assert marks.loc[(4, 0.001), "value"] == pytest.approx(1.4, rel=0.01)
-    texts = [text.get_text() for axis in drawn.figure.axes for text in axis.texts]
-    assert texts == ["n = 5: no statement"]
+    titles = [axis.get_title(loc="left") for axis in drawn.figure.axes]
+    assert [title.splitlines()[1] for title in titles] == ["n = 5: no statement"]
     assert product([], PAGE) is None
 
 

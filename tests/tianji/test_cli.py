@@ -60,7 +60,7 @@ RELAXED = ["train", "--env", "CartPole-v1", "--set", "discipline.name=relaxed"]
         (["train", "--env", "CartPole-v1", "--set", "lag_bound=80"], "in rounds of updates instead of optimizer steps"),
         (["train", "--env", "CartPole-v1", "--set", "beyond_bound=correct"], "it is now `discipline.beyond_bound`"),
         (["train", "--env", "CartPole-v1", "--set", "learning_rat=1"], "did you mean `ppo.learning_rate`"),
-        (["train", "--env", "CartPole-v1", "--set", "simulator.zzz=1"], "known keys: alpha, distribution, grain, picture"),
+        (["train", "--env", "CartPole-v1", "--set", "simulator.zzz=1"], "known keys: alpha, computes, distribution"),
         (["train", "--env", "CartPole-v1", "--algo", "dqn", "--set", "send_steps=7"], "multiple of a chunk's 7 steps"),
         (["train", "--env", "CartPole-v1", "--algo", "dqn", "--set", "dqn.replay_capacity=10"], "raise it to 512"),
         (["train", "--env", "CartPole-v1", "--algo", "dqn", "--set", "network.kind=nature-q"], "choose an mlp kind"),

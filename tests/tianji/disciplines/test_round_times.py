@@ -5,8 +5,7 @@ import itertools
 import pytest
 from msgspec.structs import replace
 
-from benchmarks import predicted
-from suites.disciplines import analysis
+from suites.disciplines import analysis, forecast
 from suites.session import catalogue
 from tianji.config import SimulatorConfig, TrainConfig
 from tianji.disciplines import round_times as forms
@@ -47,9 +46,8 @@ def test_no_round_is_shorter_than_its_computing():
 
 
 @pytest.mark.parametrize("round_s", [0.128, 0.256])
-def test_the_roles_under_relaxed_take_the_time_and_age_that_the_forms_say(monkeypatch, round_s):
+def test_the_roles_under_relaxed_take_the_time_and_age_that_the_forms_say(round_s):
     """Simulators four times apart, in the simulated world: times within a tenth. The age is the most that it is."""
-    monkeypatch.setattr(predicted, "ROUNDS", 60)
     workload = catalogue.load("cartpole-ppo-equal")
     config = TrainConfig(
         env="CartPole-v1",
@@ -61,11 +59,11 @@ def test_the_roles_under_relaxed_take_the_time_and_age_that_the_forms_say(monkey
         simulator=SimulatorConfig(step_seconds=0.004, spread=4.0, spread_over=4),
         update_seconds=round_s,
     )
-    stated = predicted.Stated(config, config.simulator)
+    stated = forecast.Stated(config)
     fragments = tuple(stated.fragment(actor)[1] for actor in range(4))
     t = Times(fragments_s=fragments, slowest_s=max(fragments), round_s=round_s)
-    found = predicted.predicted(config)
+    found = forecast.predicted(config, 60)
     assert config.round_steps / found.steps_per_s == pytest.approx(forms.free_s(t), rel=0.1)
     assert forms.free_age(t) - 1 <= found.age_rounds <= forms.free_age(t) + 0.5
-    strict = predicted.predicted(replace(config, discipline="strict"))
+    strict = forecast.predicted(replace(config, discipline="strict"), 60)
     assert config.round_steps / strict.steps_per_s == pytest.approx(forms.barrier_s(t), rel=0.1)
