@@ -100,8 +100,9 @@ def test_roles_account_for_their_time_and_nothing_is_lost(small):
     assert learner.busy_s["update"] > 0
     assert {"env", "infer", "send"} <= set(actor.busy_s)
     assert actor.wait_s["weights"] > 0
-    # 2,048 steps are 32 fragments of 64, and 16 rounds of two of them.
-    assert sum(actor.histograms["took_fragment"].values()) == 16
+    # 2,048 steps are 32 fragments of 64, and 16 rounds of two of them. The last round's weights may reach an actor before the
+    # stop does, so it may make a fragment more.
+    assert actor.counters["chunks_produced"] == sum(actor.histograms["took_fragment"].values()) in (16, 17)
     assert sum(learner.histograms["took_round"].values()) == 16
     for report, name in ((actor, "fragment"), (learner, "round")):
         # All the work was done within the processor time since the start.
