@@ -198,6 +198,8 @@ SYSTEMS: Registry[type[System]] = Registry(
         "sync-one": "baselines.tianji:SyncOne",
         "tianji": "baselines.tianji:TianJi",
         "tianji-curve": "baselines.tianji:Encrypted",
+        "tianji-fan-in-2": "baselines.tianji:TreeOfTwo",
+        "tianji-fan-in-4": "baselines.tianji:TreeOfFour",
         "tianji-one-learner": "baselines.tianji:OneLearner",
         "tianji-admitted-0": "baselines.disciplined:Admitted0",
         "tianji-admitted-1": "baselines.disciplined:Admitted1",

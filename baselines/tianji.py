@@ -148,6 +148,8 @@ class TianJi(SameCode):
     title = "TianJi"
     groups: Literal["one", "one a node"] = "one a node"
     encrypt = False
+    fan_in: int | None = None
+    """Most children of a Root. None: one Root for all groups."""
 
     def unable_on(self, workload: Workload, nodes: int) -> str | None:
         if workload.environments % nodes:
@@ -172,6 +174,7 @@ class TianJi(SameCode):
             actors=actors_for(task) * (1 if groups == task.nodes else task.nodes),
             groups=groups,
             encrypt=self.encrypt,
+            fan_in=self.fan_in,
             chunk_slots=2 if task.options.get("discipline", _usual(task)) == "strict" else SLOTS,
         )
 
@@ -206,6 +209,22 @@ class Encrypted(TianJi):
     name = "tianji-curve"
     title = "TianJi, encrypted"
     encrypt = True
+
+
+class TreeOfTwo(TianJi):
+    """TianJi whose Roots form a tree and have two children each."""
+
+    name = "tianji-fan-in-2"
+    title = "TianJi, Roots of two"
+    fan_in = 2
+
+
+class TreeOfFour(TianJi):
+    """TianJi whose Roots form a tree and have up to four children each."""
+
+    name = "tianji-fan-in-4"
+    title = "TianJi, Roots of four"
+    fan_in = 4
 
 
 class Relaxed(SameCode):

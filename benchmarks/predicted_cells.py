@@ -36,7 +36,10 @@ from tianji.worlds.calibration import Calibration, Drawn, load
 from tianji.worlds.machines import Machine
 from tianji.worlds.simulated import Simulation
 
-SYSTEMS_SHOWN = ("tianji", "tianji-one-learner", "tianji-copies")
+STANDS_FOR = {"xingtian": "tianji-one-learner"}
+"""A system that is not made of the roles, and the topology that predicts it: one learner, and explorers on all nodes. What its
+brokers cost is not in it."""
+SYSTEMS_SHOWN = ("tianji", "tianji-one-learner", "xingtian", "tianji-copies")
 RATE_WITHIN, LAG_WITHIN, WAITS_WITHIN = 0.1, 1.0, 0.05
 """A prediction is right within this share of the measured throughput, so many rounds of the lag's median, and this much of each
 share of waiting."""
@@ -93,9 +96,19 @@ def node_of(machine: Machine, experiment: Experiment, nodes: int) -> Machine:
 
 
 def predicted(
-    calibration: Calibration, experiment: Experiment, name: str, nodes: int, seconds: float = MOST_SECONDS
+    calibration: Calibration,
+    experiment: Experiment,
+    name: str,
+    nodes: int,
+    seconds: float = MOST_SECONDS,
+    sharing: int | None = None,
 ) -> Figures:
     """Run a cell in the simulated world.
+
+    Parameters
+    ----------
+    sharing
+        number of nodes among which the machine's cores are shared if nodes have no budget. None: `nodes`.
 
     Raises
     ------
@@ -104,15 +117,16 @@ def predicted(
     """
     if name.endswith(COPIES):
         # They know nothing of each other.
-        one = predicted(calibration, experiment, name.removesuffix(COPIES), 1, seconds)
+        one = predicted(calibration, experiment, name.removesuffix(COPIES), 1, seconds, nodes)
         return Figures(nodes * one.samples_per_s, None, dict.fromkeys(WAITS))
-    system = SYSTEMS.get(name)()
+    system = SYSTEMS.get(STANDS_FOR.get(name, name))()
     if not isinstance(system, TianJi):
-        raise ConfigError(f"{name}: only {TianJi.name} and its topologies can be predicted")
+        raise ConfigError(f"{name}: only {TianJi.name}, its topologies and {', '.join(STANDS_FOR)} can be predicted")
     config = replace(cell_config(experiment, system, nodes, calibration.machine.cores), stop_steps=1 << 50)
     describe = catalogue.load(experiment.workload).describe()
     times = Drawn(calibration, experiment.workload, config, seed=0)
-    simulation = Simulation(config, describe, times, machine=node_of(calibration.machine, experiment, nodes), nodes=nodes)
+    machine = node_of(calibration.machine, experiment, sharing or nodes)
+    simulation = Simulation(config, describe, times, machine=machine, nodes=nodes)
     seconds = min(seconds, experiment.seconds)
     warm_up = max(analysis.WARM_UP_S, analysis.WARM_UP_SHARE * seconds)
     simulation.run(warm_up)
@@ -203,7 +217,7 @@ def table(
     right = compared = 0
     for system in systems:
         for number in nodes:
-            if system != TianJi.name and number == 1:
+            if system not in (TianJi.name, *STANDS_FOR) and number == 1:
                 continue  # It is TianJi then.
             was = None if told is None else told.get((system, number))
             if told is not None and was is None:

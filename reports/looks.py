@@ -40,6 +40,8 @@ LOOKS: dict[str, Look] = {
     "tianji-unbalanced": Look(PURPLE, ":", "X"),
     "tianji-one-learner": Look(ORANGE, "--", "D"),
     "tianji-curve": Look(SKY, "-.", "P"),
+    "tianji-fan-in-2": Look(GREEN, "-.", "p"),
+    "tianji-fan-in-4": Look(GREEN, "--", "v"),
     "sync": Look(GREY, "--", "d"),
     "sync-one": Look(GREY, "-.", "D"),
     "xingtian": Look(PURPLE, LONG, "s"),

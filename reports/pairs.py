@@ -15,7 +15,16 @@ SAME_CODE = ("xingtian",)
 """Peers made of the same code as the reference: what they differ by is discipline, not engineering."""
 PEER = "xingtian"
 """The system that the published speed-up on nodes was held against."""
-NODE_SYSTEMS = ("tianji", "tianji-one-learner", "tianji-curve", "xingtian", "rllib", "rllib-multi-learner")
+NODE_SYSTEMS = (
+    "tianji",
+    "tianji-fan-in-2",
+    "tianji-fan-in-4",
+    "tianji-one-learner",
+    "tianji-curve",
+    "xingtian",
+    "rllib",
+    "rllib-multi-learner",
+)
 """Of the scaling suite, in the order of reading: a ratio of two has the earlier one on top."""
 
 

@@ -2,6 +2,7 @@
 
 import pytest
 from elsewhere import ROOT
+from msgspec.structs import replace
 
 from benchmarks.predicted_cells import Figures, main, misses, node_of, predicted, share, table
 from programs.cli import ConfigError
@@ -39,6 +40,19 @@ def test_copies_are_as_many_as_nodes_and_groups_lose_to_them_by_exchanges():
     assert copies == 2 * predicted(slow, PPO, "tianji", 1, 10.0).samples_per_s
     # Groups wait for two hops of half a second after every 16 rounds of .06 s.
     assert 0.4 * copies < groups < 0.65 * copies
+
+
+def test_copies_share_the_machine_if_nodes_have_no_budget():
+    shared = replace(PPO, cores=None)
+    one, eight = (predicted(calibration(), shared, name, n, 10.0) for name, n in (("tianji", 1), ("tianji-copies", 8)))
+    # Two cores are enough for the two actors of one, and eight have as much in all.
+    assert one.samples_per_s == pytest.approx(256 / (FRAGMENT / 2 + ROUND), rel=0.05)
+    assert eight.samples_per_s == pytest.approx(8 * 256 * 0.25 / (FRAGMENT + ROUND), rel=0.05)
+
+
+def test_one_learner_stands_for_the_xingtian_style_system():
+    slow = calibration(latency_seconds=0.01)
+    assert predicted(slow, PPO, "xingtian", 2, 10.0) == predicted(slow, PPO, "tianji-one-learner", 2, 10.0)
 
 
 def test_nodes_have_their_budget_and_link_or_share_the_machine():

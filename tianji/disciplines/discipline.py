@@ -24,7 +24,7 @@ from the same facts and options.
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import ClassVar, Literal
 
 from programs.cli import ConfigError
@@ -152,13 +152,15 @@ class Discipline(ABC):
         """Whether the round closes, given the chunks that wait: actors then hand over what is under way."""
         return False
 
-    def given_up(self, pending: Waiting, under_way: Sequence[ChunkHeader]) -> Sequence[ChunkHeader]:
-        """The chunks, of those that wait (oldest first), which are dropped unused so that actors need not wait.
+    def given_up(self, pending: Waiting, under_way: Waiting, arrived: Iterable[int]) -> Sequence[ChunkHeader]:
+        """The chunks, of those that wait, which are dropped unused so that actors need not wait.
 
         Parameters
         ----------
         under_way
             chunks that are being trained on or copied.
+        arrived
+            arenas from which chunks have come since this was last asked, each once. No other holds more than it did.
         """
         return ()
 

@@ -8,8 +8,8 @@ Spreeze's tuning of batch size and number of samplers to the machine is not part
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import ClassVar
 
 from programs.cli import ConfigError
@@ -51,11 +51,10 @@ class Free(Off):
     def gathered(self) -> int:
         return 1
 
-    def given_up(self, pending: Waiting, under_way: Sequence[ChunkHeader]) -> Sequence[ChunkHeader]:
-        here = Counter(chunk.slot.arena for chunk in (*pending, *under_way))
-        found = []
-        for chunk in pending:
-            if here[chunk.slot.arena] > self.facts.slots - ROOM:
-                here[chunk.slot.arena] -= 1
-                found.append(chunk)
+    def given_up(self, pending: Waiting, under_way: Waiting, arrived: Iterable[int]) -> Sequence[ChunkHeader]:
+        found: list[ChunkHeader] = []
+        for arena in arrived:
+            waiting = pending.in_arena(arena)
+            surplus = len(waiting) + len(under_way.in_arena(arena)) - (self.facts.slots - ROOM)
+            found += islice(waiting, max(0, surplus))
         return found

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import count, islice
 from operator import itemgetter
 from typing import overload
@@ -36,6 +36,8 @@ class Waiting(Sequence[ChunkHeader]):
         self._producers: Counter[int] = Counter()
         self._last: Counter[int] = Counter()
         """Chunks marked as the last of their round, by producer."""
+        self._arenas: dict[int, dict[int, ChunkHeader]] = {}
+        """Chunks by serial, by the arena that holds them."""
         self.extend(chunks)
 
     def __len__(self) -> int:
@@ -70,6 +72,10 @@ class Waiting(Sequence[ChunkHeader]):
         """Versions of the policies that made them, each once."""
         return self._of.keys()
 
+    def in_arena(self, arena: int) -> Collection[ChunkHeader]:
+        """Return the chunks whose bodies lie in this arena, in order of arrival."""
+        return self._arenas.get(arena, {}).values()
+
     def take_oldest(self, overtaken: Callable[[int], bool]) -> list[ChunkHeader]:
         """Remove and return the chunks of the versions for which this holds, in order of arrival.
 
@@ -96,6 +102,7 @@ class Waiting(Sequence[ChunkHeader]):
             if len(self._ages) > 2 * len(self._of) + 64:
                 self._ages = sorted(self._of)
         self._of[chunk.version][serial] = chunk
+        self._arenas.setdefault(chunk.slot.arena, {})[serial] = chunk
         self._producers[chunk.producer] += 1
         if chunk.last:
             self._last[chunk.producer] += 1
@@ -110,10 +117,11 @@ class Waiting(Sequence[ChunkHeader]):
         """Remove these chunks. `KeyError` if one is not here."""
         for chunk in chunks:
             serial, _ = self._chunks.pop(id(chunk))
-            alike = self._of[chunk.version]
-            del alike[serial]
-            if not alike:
-                del self._of[chunk.version]
+            for groups, key in ((self._of, chunk.version), (self._arenas, chunk.slot.arena)):
+                alike = groups[key]
+                del alike[serial]
+                if not alike:
+                    del groups[key]
             _less(self._producers, chunk.producer)
             if chunk.last:
                 _less(self._last, chunk.producer)

@@ -7,7 +7,7 @@ replay from which training draws. Runs also differ in the bound on staleness, an
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, takewhile
 from typing import Any
@@ -109,7 +109,7 @@ class Learner(Role):
         self._closed = False
         """Whether actors were told to hand over what they have under the published weights."""
         self._round = Round()
-        self._under_way: Sequence[ChunkHeader] = ()
+        self._under_way = Waiting()
         """Chunks that the worker is reading."""
         self._look_for_overtaken = False
         """Whether the version or the bound changed since waiting chunks were last checked for staleness."""
@@ -255,7 +255,7 @@ class Learner(Role):
 
     def _begin(self, update: Update) -> list[Effect]:
         self.working = True
-        self._under_way = update.chunks
+        self._under_way = Waiting(update.chunks)
         self._training = update.train
         if update.train:
             self.balance.begin_round(None if self.replays else self._round.samples)
@@ -357,12 +357,12 @@ class Learner(Role):
                 self.credits.reclaim(chunk.slot)
             if known != (self.sequences.lost, self.sequences.restarted):
                 self._recount(chunk.slot.arena)
-        self._give_up()
+        self._give_up(dict.fromkeys(chunk.slot.arena for chunk in chunks))
         return []
 
-    def _give_up(self) -> None:
+    def _give_up(self, arrived: Iterable[int]) -> None:
         """Drop what the discipline gives up so that no actor has to wait."""
-        given_up = self.discipline.given_up(self.pending, self._under_way)
+        given_up = self.discipline.given_up(self.pending, self._under_way, arrived)
         self.pending.remove(given_up)
         for chunk in given_up:
             self._drop(chunk)
@@ -387,13 +387,13 @@ class Learner(Role):
 
     def _recount(self, arena: int) -> None:
         """Count credit again after a process died: its successor may write all its slots that we do not hold."""
-        read = sum(chunk.slot.arena == arena for chunk in (*self.pending, *self._under_way))
+        read = len(self.pending.in_arena(arena)) + len(self._under_way.in_arena(arena))
         self.balance.recount(self.credits.recount(arena, read))
 
     def _updated(self, done: UpdateDone, took_ns: int) -> None:
         for chunk in done.chunks:
             self.credits.reclaim(chunk.slot)
-        self._under_way = ()
+        self._under_way = Waiting()
         now = self._round
         now.rows, now.took_ns = now.rows + done.rows, now.took_ns + took_ns
         if self._training:

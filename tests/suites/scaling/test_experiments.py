@@ -53,7 +53,7 @@ def test_nodes_change_environments_and_nothing_that_is_learnt_with(experiment):
 
 
 @pytest.mark.parametrize("experiment", sweep.EXPERIMENTS.values(), ids=lambda e: e.id)
-@pytest.mark.parametrize("name", ["tianji", "tianji-one-learner", "tianji-curve"])
+@pytest.mark.parametrize("name", ["tianji", "tianji-one-learner", "tianji-curve", "tianji-fan-in-2"])
 def test_every_size_of_every_experiment_is_a_configuration(experiment, name):
     system = systems.get(name)
     for nodes in sweep.SIZES:
@@ -63,6 +63,7 @@ def test_every_size_of_every_experiment_is_a_configuration(experiment, name):
         assert config.environments == scaled.environments
         assert config.groups == (1 if name == "tianji-one-learner" else nodes)
         assert config.encrypt is (name == "tianji-curve")
+        assert config.fan_in == (2 if name == "tianji-fan-in-2" else None)
         assert bool(system.deviations(Task(name, scaled, 0, (0, 1), on(nodes)))) is (config.groups > 1)
 
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from programs.cli import ConfigError
 from tianji.config import DQNConfig, IMPALAConfig, NetworkConfig, PPOConfig, SimulatorConfig, TrainConfig
 from tianji.disciplines.facts import Unpublished
+from tianji.disciplines.free import ROOM
 from tianji.disciplines.laws import (
     Began,
     History,
@@ -36,8 +37,9 @@ from tianji.disciplines.periodic import Periodic
 from tianji.disciplines.reactor import Reactor
 from tianji.disciplines.registry import DISCIPLINES
 from tianji.disciplines.relaxed import Relaxed
+from tianji.disciplines.waiting import Waiting
 from tianji.environments.vector import describe
-from tianji.messages import Done, Report, Snapshot
+from tianji.messages import ChunkHeader, Done, Report, SlotRef, Snapshot
 from tianji.roles import learner
 from tianji.roles.role import Work
 from tianji.roles.training import Update
@@ -323,6 +325,27 @@ def shares(config, order):
 
     lockstep.run(config, CARTPOLE(), lambda m: "steps" if isinstance(m, Done) else None, order, watch)
     return given
+
+
+def test_a_ring_is_looked_at_where_chunks_arrived_and_nowhere_else():
+    ring, looked = configured("ppo", "free", 2, "auto").rule, []
+
+    class Seen(Waiting):
+        def in_arena(self, arena):
+            looked.append(arena)
+            return super().in_arena(arena)
+
+    made = [ChunkHeader(producer, n, 0, 0, 8, 0, 0, SlotRef(producer, n)) for n in range(9) for producer in range(100)]
+    first = next(chunk for chunk in made if chunk.producer == 3)
+    pending = Seen(chunk for chunk in made if chunk is not first and (chunk.sequence == 0 or chunk.producer in (3, 7)))
+    surplus = 9 - (ring.facts.slots - ROOM)
+    assert surplus > 0
+    found = ring.given_up(pending, Waiting([first]), [7, 3])
+    assert [(one.producer, one.sequence) for one in found] == [
+        *((7, n) for n in range(surplus)),
+        *((3, n) for n in range(1, 1 + surplus)),
+    ]
+    assert looked == [7, 3]
 
 
 def test_a_quota_free_round_takes_what_each_actor_has():

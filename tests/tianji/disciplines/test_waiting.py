@@ -32,6 +32,8 @@ def test_counts_are_those_of_a_list_after_any_additions_and_removals():
         assert waiting.samples == sum(one.count for one in plain)
         assert waiting.producers == len({one.producer for one in plain})
         assert waiting.handed_over == len({one.producer for one in plain if one.last})
+        for arena in range(5):
+            assert list(waiting.in_arena(arena)) == [one for one in plain if one.slot.arena == arena]
         assert set(waiting.versions) == {one.version for one in plain}
         if rng.random() < 0.1:
             limit = rng.randrange(number // 5 + 1)
