@@ -40,10 +40,8 @@ TOPOLOGIES: tuple[Topology, ...] = ("groups", "one learner")
 DISCIPLINES = ("strict", "relaxed")
 SMALL, BEYOND = (1, 2, 3, 4, 6, 8), (16, 64, 256, 1024, 4096)
 EXTRAPOLATED_TO = 512
-COSTLY = {("groups", "strict"): 256, ("groups", "relaxed"): 256}
-"""Most nodes with links of another bandwidth than the measured one, where more would cost minutes each."""
-COSTLIEST = {("groups", "relaxed"): 256}
-"""Most nodes with links of the measured bandwidth. Relaxed groups never wait for the Root, so more would tell little."""
+COSTLY = {("groups", "relaxed"): 256}
+"""Most nodes, where more would cost minutes each. Relaxed groups never wait for the Root, so more would tell little."""
 WARM_UP = 2
 """Rounds before a window, at least. Times are constant, so a run is soon as it stays."""
 AT_A_TIME = 1 << 12
@@ -178,11 +176,10 @@ Cell = tuple[Topology, str, float, int]
 """Topology, discipline, bandwidth in Gbit/s, and nodes."""
 
 
-def _most(cell: Cell, link_gbit: float) -> int:
+def _most(cell: Cell) -> int:
     """Most nodes to simulate in such a cell."""
-    topology, rule, gbit, _ = cell
-    limits = COSTLIEST if gbit == link_gbit else COSTLY
-    return limits.get((topology, rule), BEYOND[-1])
+    topology, rule, _, _ = cell
+    return COSTLY.get((topology, rule), BEYOND[-1])
 
 
 @dataclass(frozen=True)
@@ -260,7 +257,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     link = times.link_bits_per_s / 1e9
     sizes = [(link, n) for n in (*SMALL, EXTRAPOLATED_TO)] + [(gbit, n) for gbit in bandwidths for n in BEYOND]
     cells: list[Cell] = [(topology, rule, *size) for topology in TOPOLOGIES for rule in rules for size in sizes]
-    cells = [cell for cell in cells if cell[-1] <= min(options.most, _most(cell, link))]
+    cells = [cell for cell in cells if cell[-1] <= min(options.most, _most(cell))]
     with ProcessPoolExecutor() as pool:
         # The longest first, so that no core is idle at the end.
         order = sorted(cells, key=lambda cell: -cell[-1])

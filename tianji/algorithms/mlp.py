@@ -13,6 +13,9 @@ from numpy.typing import NDArray
 from tianji.algorithms.flat import ActionValueNetwork, Features, FlatNetwork, PolicyValueNetwork, Vector, head_shapes
 from tianji.algorithms.gelu import gelu
 
+TOGETHER = 512
+"""Rows that a network of action values computes together. Hidden layers of more rows leave a core's cache."""
+
 
 def vectors(x: NDArray[Any]) -> Vector:
     """Encoded observations as vectors [N, F]. Images (bytes) are flattened and scaled to 0..1."""
@@ -124,6 +127,11 @@ class QNetwork(ActionValueNetwork):
 
     def scores(self, blocks: Mapping[str, Vector], x: NDArray[Any]) -> Vector:
         """Action values."""
+        if len(x) <= TOGETHER:
+            return self._scores(blocks, x)
+        return np.concatenate([self._scores(blocks, x[at : at + TOGETHER]) for at in range(0, len(x), TOGETHER)])
+
+    def _scores(self, blocks: Mapping[str, Vector], x: NDArray[Any]) -> Vector:
         top, depth = vectors(x), len(self.hidden)
         for i in range(depth):
             top = top @ blocks[f"q.{i}.kernel"]
