@@ -14,13 +14,13 @@ COLUMNS = ["Discipline", "Samples/s", "Bound", "Share of the bound", "Over stric
 
 @pytest.fixture(scope="module")
 def view():
-    (found,) = Ruled.all(dataset.load([ROOT / "results" / "disciplines" / "cartpole-ppo-straggler.parquet"]))
+    (found,) = Ruled.all(dataset.load([ROOT / "results" / "disciplines" / "cartpole-ppo-straggler-again.parquet"]))
     return found
 
 
-@pytest.mark.parametrize("name", ["straggler", "equal", "unequal"])
-def test_the_table_of_the_documentation_is_the_sessions(name):
-    (view,) = Ruled.all(dataset.load([ROOT / "results" / "disciplines" / f"cartpole-ppo-{name}.parquet"]))
+@pytest.mark.parametrize(("name", "file"), [("straggler", "straggler-again"), ("equal", "equal"), ("unequal", "unequal")])
+def test_the_table_of_the_documentation_is_the_sessions(name, file):
+    (view,) = Ruled.all(dataset.load([ROOT / "results" / "disciplines" / f"cartpole-ppo-{file}.parquet"]))
     text = (ROOT / "docs" / "disciplines.md").read_text()
     shown = text.partition(f"<!-- {name} -->\n")[2].partition(f"<!-- end of {name} -->")[0]
     assert shown.strip() == markdown(view.frame("throughput")[COLUMNS]).strip()
@@ -29,15 +29,19 @@ def test_the_table_of_the_documentation_is_the_sessions(name):
 def test_what_waits_is_told_with_who_waits(view):
     waiting = view.frame("waiting").set_index("Discipline")
     assert float(waiting.loc["strict", "Actors wait for weights"]) > 0.7
-    assert float(waiting.loc["admitted, eta = 1", "Actors wait for credit"]) == pytest.approx(0.52, abs=0.02)
+    assert float(waiting.loc["admitted, eta = 1", "Actors wait for credit"]) == pytest.approx(0.49, abs=0.02)
     assert float(waiting.loc["no balance", "Learner waits for samples"]) < 0.05
 
 
 def test_the_sentences_name_what_stays_below_its_bound(view):
-    assert view.findings[0] == (
+    told = "No discipline is shown to stay below 0.9 of what its rule allows; the lowest is relaxed with 0.934 [0.916, 0.951]."
+    assert view.findings[0] == told
+    assert view.findings[1].startswith("Relaxed trains on 5.23x [5.15, 5.32] as many samples a second as strict")
+    # Superseded since, and kept.
+    (earlier,) = Ruled.all(dataset.load([ROOT / "results" / "disciplines" / "cartpole-ppo-straggler.parquet"]))
+    assert earlier.findings[0] == (
         "These disciplines stay below 0.9 of what their rule allows: admitted, eta = 1, admitted-interruptible, eta = 1."
     )
-    assert view.findings[1].startswith("Relaxed trains on 5.14x [5.05, 5.22] as many samples a second as strict")
 
 
 def test_the_frontier_has_a_mark_for_each_discipline(view):
