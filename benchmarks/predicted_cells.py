@@ -21,7 +21,7 @@ from baselines.tianji import TianJi
 from programs.cli import ConfigError, OneLineParser, run
 from suites.records import archive
 from suites.records.bundle import Bundle, BundleError
-from suites.scaling import analysis
+from suites.scaling import analysis, checks
 from suites.scaling.analysis import COPIES
 from suites.scaling.experiment import Experiment
 from suites.scaling.sweep import EXPERIMENTS
@@ -185,30 +185,38 @@ def _mean(values: Iterable[float | None]) -> float | None:
     return fmean(known) if known else None
 
 
-def session(file: Path, experiment: str) -> dict[tuple[str, int], Figures]:
-    """What a sealed session gave, by system and number of nodes.
+def session(file: Path, experiment: str, unsteady: bool = False) -> tuple[dict[tuple[str, int], Figures], int]:
+    """What a sealed session gave, by system and number of nodes; and how many runs are left out.
+
+    Those of blocks whose nodes changed their speed are left out (`checks.steady`), unless they are asked for.
 
     Raises
     ------
     ConfigError
         if it has no cell of this experiment.
     """
-    cells: dict[tuple[str, int], list[Bundle]] = {}
-    for one in archive.read(file):
-        if one.manifest.workload == experiment and one.manifest.status == "completed":
-            cells.setdefault((one.manifest.system, one.manifest.nodes), []).append(one)
-    if not cells:
+    own = [b for b in archive.read(file) if b.manifest.workload == experiment and b.manifest.status == "completed"]
+    if not own:
         raise ConfigError(f"{file}: has no runs of {experiment}")
-    return {cell: measured(bundles) for cell, bundles in cells.items()}
+    kept = own if unsteady else [run.bundle for run in checks.steady([analysis.understand(one) for one in own])[0]]
+    cells: dict[tuple[str, int], list[Bundle]] = {}
+    for one in kept:
+        cells.setdefault((one.manifest.system, one.manifest.nodes), []).append(one)
+    return {cell: measured(bundles) for cell, bundles in cells.items()}, len(own) - len(kept)
 
 
 def table(
-    calibration: Calibration, name: str, systems: Sequence[str], nodes: Sequence[int], file: Path | None = None
+    calibration: Calibration,
+    name: str,
+    systems: Sequence[str],
+    nodes: Sequence[int],
+    file: Path | None = None,
+    unsteady: bool = False,
 ) -> list[str]:
     """Predictions of an experiment as a Markdown table, beside those that a sealed session measured."""
     if name not in EXPERIMENTS:
         raise ConfigError(f"unknown experiment {name!r}; known: {', '.join(EXPERIMENTS)}")
-    told = None if file is None else session(file, name)
+    told, left_out = (None, 0) if file is None else session(file, name, unsteady)
     heads = ["samples/s", "median lag, rounds", *(f"{role}s wait" for role in WAITS)]
     columns = [f"`{name}`, *predicted*", "nodes", *heads]
     if told is not None:
@@ -231,6 +239,11 @@ def table(
             lines.append(f"| {system} | {number} | {' | '.join(cells)} |")
     if told is not None:
         limits = f"throughput within {RATE_WITHIN:.0%}, lag within {LAG_WITHIN:g} round, waiting within {WAITS_WITHIN:g}"
+        if left_out:
+            lines += [
+                "",
+                f"{left_out} runs are left out: their blocks' nodes changed speed by more than {checks.TOLERANCE:.0%}.",
+            ]
         lines += ["", f"{right} of {compared} cells are right in everything that is known: {limits}."]
     return lines
 
@@ -250,6 +263,7 @@ def main(arguments: Sequence[str]) -> int:
     )
     parser.add_argument("--nodes", default="1,2,4,8", metavar="N,M,...", help="numbers of nodes (default: %(default)s)")
     parser.add_argument("--measured", type=Path, metavar="FILE", help="a sealed session of the experiments")
+    parser.add_argument("--unsteady", action="store_true", help="also compare with blocks whose nodes changed their speed")
     options = parser.parse_args(arguments)
     try:
         nodes = sorted({int(number) for number in options.nodes.split(",")})
@@ -263,7 +277,8 @@ def main(arguments: Sequence[str]) -> int:
         print(f"Note: {note}.")
     try:
         for name in options.experiments:
-            print("\n" + "\n".join(table(calibration, name, options.systems.split(","), nodes, options.measured)))
+            lines = table(calibration, name, options.systems.split(","), nodes, options.measured, options.unsteady)
+            print("\n" + "\n".join(lines))
     except BundleError as error:
         raise ConfigError(f"--measured: {error}") from None
     return 0
