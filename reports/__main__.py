@@ -176,7 +176,7 @@ def readme(options: Namespace) -> int:
             raise ConfigError(str(error)) from error
         if options.check:
             other = (f"{page} says otherwise" for page, text in texts.items() if new[page] != text)
-            why = results.stale(built, options.report) or next(other, None)
+            why = results.stale(built, options.report, picture.files(data)) or next(other, None)
             print("the results are those of the bundles" if why is None else f"out of date: {why}")
             return DONE if why is None else FAILED
         if not picture.write(data, built):

@@ -1,4 +1,5 @@
-"""The README's picture: how many times as fast TianJi reaches a return, a row for each opponent, in light and in dark."""
+"""The README's pictures, in light and in dark: how many times as fast TianJi reaches a return, a row for each opponent; and the
+map of when relaxing dependencies pays."""
 
 from __future__ import annotations
 
@@ -16,6 +17,8 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 from PIL import Image
 
+from reports.asynchrony.figures import panels, pays
+from reports.asynchrony.view import Mapped
 from reports.dataset import Dataset
 from reports.looks import look
 from reports.overview import STAR, USUAL, Line, Point, machines, overview, scope
@@ -25,6 +28,10 @@ from reports.styles import DARK, LIGHT, Style
 LIGHT_FILE, DARK_FILE = "ratios.png", "ratios-dark.png"
 FILES = {LIGHT_FILE: LIGHT, DARK_FILE: DARK}
 """By file, what it is drawn on."""
+MAP_FILES = {"map.png": LIGHT, "map-dark.png": DARK}
+"""Those of the map."""
+MAP_CELLS = 4
+"""Cells of a panel of the map at least."""
 WIDTH_PX = 640
 """How wide it is shown where there is room; the file has twice as many pixels."""
 SHAPES = "osDP"
@@ -53,19 +60,30 @@ ROOM = 1.3
 """Times as far as the outermost marks the axis reaches."""
 
 
+def files(data: Dataset) -> dict[str, Style]:
+    """Those that `write` makes."""
+    return (FILES if overview(data) else {}) | (MAP_FILES if panels(Mapped.all(data), MAP_CELLS) else {})
+
+
 def write(data: Dataset, out: Path) -> bool:
-    """Write each of `FILES` into a folder; False where there is nothing to draw."""
-    lines = overview(data)
-    for name, style in FILES.items() if lines else ():
+    """Write `files` into a folder; False where no two systems were compared."""
+    made = files(data)
+    for name, style in made.items():
         with style.applied():
-            figure = draw(lines, style)
-            figure.savefig(out / name)
-            plt.close(figure)
-            # A palette takes a third of the bytes.
-            with Image.open(out / name) as drawn:
-                few = drawn.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
-            few.save(out / name, optimize=True)
-    return bool(lines)
+            if name in FILES:
+                _save(draw(overview(data), style), out / name)
+            elif (drawn := pays(Mapped.all(data), style, MAP_CELLS)) is not None:
+                _save(drawn.figure, out / name)
+    return FILES.keys() <= made.keys()
+
+
+def _save(figure: Figure, file: Path) -> None:
+    figure.savefig(file)
+    plt.close(figure)
+    # A palette takes a third of the bytes.
+    with Image.open(file) as drawn:
+        few = drawn.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
+    few.save(file, optimize=True)
 
 
 def draw(lines: Sequence[Line], style: Style) -> Figure:

@@ -9,19 +9,24 @@ import html
 import json
 import re
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import zip_longest
 from pathlib import Path
 
+import matplotlib.pyplot as plt
+
 from reports import words
+from reports.asynchrony.figures import pays
+from reports.asynchrony.view import Mapped
 from reports.claims import Judged
 from reports.convergence.view import Trained
 from reports.dataset import Dataset
 from reports.headline import headline
 from reports.overview import USUAL, found, overview
-from reports.picture import DARK_FILE, FILES, LIGHT_FILE, SUBTITLE, TITLE, WIDTH_PX
+from reports.picture import FILES, MAP_CELLS, MAP_FILES, SUBTITLE, TITLE, WIDTH_PX
 from reports.scaling.view import Scaled
 from reports.staleness.view import Balanced
+from reports.styles import PAGE
 from reports.view import View
 
 BEGIN = "<!-- results: made by `nox -s readme` from results/reference; not by hand -->"
@@ -43,7 +48,9 @@ def front(data: Dataset, report: str) -> str:
         path of `docs/report` from the README.
     """
     place = {"begin": BEGIN, "end": END, "report": report}
-    return words.render("readme.md.j2", data=data, h=headline(data), picture=picture(data, report), **place)
+    return words.render(
+        "readme.md.j2", data=data, h=headline(data), picture=picture(data, report), pays=relaxing(data, report), **place
+    )
 
 
 def picture(data: Dataset, report: str) -> str:
@@ -51,11 +58,29 @@ def picture(data: Dataset, report: str) -> str:
 
     Its alternative text says what was found.
     """
-    said = " ".join([TITLE + ".", SUBTITLE + ".", *found(overview(data))])
+    return _shown(report, list(FILES), " ".join([TITLE + ".", SUBTITLE + ".", *found(overview(data))]))
+
+
+def relaxing(data: Dataset, report: str) -> str:
+    """When relaxing dependencies pays, in a sentence for each machine, and the map as a picture; empty where there is none."""
+    views = Mapped.all(data)
+    with PAGE.applied():
+        drawn = pays(views, PAGE, MAP_CELLS)
+    if drawn is None:
+        return ""
+    plt.close(drawn.figure)
+    says = [line for view in views for line in view.words.lines("front")]
+    caption = words.Words("asynchrony.j2", None).say("figure_map", views, drawn.n)
+    return "\n\n".join([*says, _shown(report, list(MAP_FILES), caption)])
+
+
+def _shown(report: str, files: Sequence[str], said: str) -> str:
+    """An image, of the file for light pages and of that for dark ones."""
+    light, dark = files
     alt = html.escape(" ".join(said.split()))
     return (
-        f'<picture><source media="(prefers-color-scheme: dark)" srcset="{report}/{DARK_FILE}">'
-        f'<img src="{report}/{LIGHT_FILE}" width="{WIDTH_PX}" alt="{alt}"></picture>'
+        f'<picture><source media="(prefers-color-scheme: dark)" srcset="{report}/{dark}">'
+        f'<img src="{report}/{light}" width="{WIDTH_PX}" alt="{alt}"></picture>'
     )
 
 
@@ -69,7 +94,7 @@ def tables(data: Dataset, judged: Sequence[Judged], report: str) -> str:
     """
     told = {one.id: "; ".join(f"{measured} ({reading})" for reading, measured in one.told) for one in judged}
     claims = [(one.says, one.claimed, one.said, told[one.id] or f"it would take {one.needs}") for one in judged]
-    suites = {suite.suite: lines(data, suite) for suite in (Balanced, Scaled)}
+    suites = {suite.suite: lines(data, suite) for suite in (Balanced, Mapped, Scaled)}
     # Divisions are never in one table.
     suites[Trained.suite] = lines(data, Trained, _usual)
     suites["open"] = lines(data, Trained, lambda view: not _usual(view))
@@ -114,7 +139,7 @@ def keep(built: Path, report: Path) -> None:
 
 def kept(folder: Path) -> set[str]:
     """Names of a report's files that `docs/report` has."""
-    return {file.relative_to(folder).as_posix() for name in (*KEPT, *FILES) for file in folder.glob(name)}
+    return {file.relative_to(folder).as_posix() for name in (*KEPT, *FILES, *MAP_FILES) for file in folder.glob(name)}
 
 
 def slim(svg: str) -> str:
@@ -127,12 +152,12 @@ def slim(svg: str) -> str:
     return re.sub(r"\s*\n\s*", "\n", re.sub(r"<[^>]*>", shorter, svg))
 
 
-def stale(built: Path, report: Path) -> str | None:
-    """What of `docs/report` is not what the bundles say, in a few words; None: nothing.
+def stale(built: Path, report: Path, pictures: Iterable[str]) -> str | None:
+    """What of `docs/report` is not what the bundles say, in a few words; None: nothing. `pictures` are not drawn for it.
 
     What is written is compared, not what is drawn: another machine's arithmetic places points otherwise.
     """
-    there, wanted = kept(report), kept(built) | set(FILES)
+    there, wanted = kept(report), kept(built) | set(pictures)
     for name in sorted(there ^ wanted):
         return f"{report / name} is {'left over: remove it' if name in there else 'missing'}"
     verdicts = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
@@ -33,26 +34,28 @@ NAMED = 8
 """Most misses that a figure names; the findings name all."""
 
 
-def pays(views: Sequence[Mapped], style: Style) -> Drawing | None:
-    """The map: a panel for each number of actors, with the winner of each cell and its gain over the barrier."""
-    panels = [
-        (view, actors, [cell for cell in view.cells if cell.actors == actors])
-        for view in views
-        for actors in sorted({cell.actors for cell in view.cells})
-    ]
-    if not panels:
+def pays(views: Sequence[Mapped], style: Style, fewest: int = 1) -> Drawing | None:
+    """The map: a panel for each number of actors, with the winner of each cell and its gain over the barrier.
+
+    Parameters
+    ----------
+    fewest
+        cells of a panel at least.
+    """
+    found = panels(views, fewest)
+    if not found:
         return None
-    figure, axes = style.panels(len(panels), (3.1, 2.5), (3, 1))
+    figure, axes = style.panels(len(found), (3.1, 3.4), (3, 1))
     marks: list[Mark] = []
-    for (view, actors, cells), axis in zip(panels, axes, strict=True):
+    for (view, actors, cells), axis in zip(found, axes, strict=True):
         for cell in cells:
             marks.append({"machine": view.key.machine, **_place(axis, view, cell)})
         _border(axis, cells)
         axis.set_title(f"{actors} actors", loc="left")
         plain_log(axis.xaxis)
         axis.margins(0.2)
-        axis.set_xlabel("rho")
-        axis.set_ylabel("M")
+        axis.set_xlabel(style.pick("rho", "rho: mean fragment over the learner's round"))
+        axis.set_ylabel(style.pick("M", "M: largest fragment over the mean"))
     handles = [_handle(name, name) for name in LOOKS if any(name in (m["winner"], m["predicted"]) for m in marks)]
     handles.append(
         Line2D([], [], linestyle="", marker="o", markersize=11, markerfacecolor="none", color=GREY, label="predicted")
@@ -62,14 +65,25 @@ def pays(views: Sequence[Mapped], style: Style) -> Drawing | None:
     return drawing(figure, marks)
 
 
+def panels(views: Sequence[Mapped], fewest: int) -> list[tuple[Mapped, int, list[Cell]]]:
+    """Cells of each number of actors that has so many at least."""
+    return [
+        (view, actors, cells)
+        for view in views
+        for actors in sorted({cell.actors for cell in view.cells})
+        for cells in [[cell for cell in view.cells if cell.actors == actors]]
+        if len(cells) >= fewest
+    ]
+
+
 def _place(axis: Axes, view: Mapped, cell: Cell) -> Mark:
     """A cell: its winner's mark within a ring in the colour of the predicted one."""
     name, foretold = view.discipline(cell.winner.system), view.predicted(cell)
-    marker, colour = LOOKS.get(name, ("o", GREY))
+    marker, colour = _look(name)
     delays = DELAYS.get(cell.workload, "")
     x = cell.rho * SIDE.get(delays, 1.0)
     if foretold in LOOKS:
-        axis.plot(x, cell.m, marker="o", markersize=13, color=LOOKS[foretold][1], markerfacecolor="none", linestyle="")
+        axis.plot(x, cell.m, marker="o", markersize=13, color=_look(foretold)[1], markerfacecolor="none", linestyle="")
     out = cell.contended or cell.control
     axis.plot(x, cell.m, marker=marker, color=colour, markerfacecolor="none" if out else colour, linestyle="")
     text = f"{cell.winner.ratio:.2f}x" + " contended" * cell.contended + " computes" * cell.control
@@ -101,8 +115,14 @@ def _border(axis: Axes, cells: Sequence[Cell]) -> None:
     axis.plot(rho, np.minimum(m, max(cell.m for cell in cells) * 1.3), color=GREY, linestyle=DASHED, linewidth=1)
 
 
+def _look(name: str) -> tuple[str, str]:
+    """Marker and colour of a discipline, on light paper or on dark."""
+    marker, colour = LOOKS.get(name, ("o", GREY))
+    return marker, plt.rcParams["text.color"] if colour == INK else colour
+
+
 def _handle(name: str, label: str) -> Line2D:
-    marker, colour = LOOKS[name]
+    marker, colour = _look(name)
     return Line2D([], [], linestyle="", marker=marker, color=colour, label=label)
 
 
@@ -116,7 +136,7 @@ def forecasts(views: Sequence[Mapped], style: Style) -> Drawing | None:
     for view, axis in zip(views, axes, strict=True):
         found = list(_compared(view))
         for mark in found:
-            marker, colour = LOOKS.get(mark["system"], ("o", GREY))
+            marker, colour = _look(mark["system"])
             face = colour if mark["held_out"] else "none"
             axis.plot(mark["predicted"], mark["value"], marker=marker, color=colour, markerfacecolor=face, linestyle="")
         for mark in _worst(found):
@@ -131,7 +151,7 @@ def forecasts(views: Sequence[Mapped], style: Style) -> Drawing | None:
         ends = (
             np.array([0.8, 1.2 * max(max(mark["predicted"], mark["value"]) for mark in found)]) if found else np.array([1, 2])
         )
-        axis.plot(ends, ends, color=INK, linewidth=0.8, linestyle=DASHED)
+        axis.plot(ends, ends, color=plt.rcParams["text.color"], linewidth=0.8, linestyle=DASHED)
         axis.fill_between(ends, ends * (1 - TIE), ends * (1 + TIE), color=GREY, alpha=0.2, linewidth=0)
         plain_log(axis.xaxis)
         plain_log(axis.yaxis)
@@ -185,7 +205,7 @@ def ladder(views: Sequence[Mapped], style: Style) -> Drawing | None:
         there = {one.system: one for one in cell.outcomes}
         shown = [(rung, system) for rung, system in rungs if system in there]
         for place, (rung, system) in enumerate(shown):
-            marker, colour = LOOKS[view.discipline(system)]
+            marker, colour = _look(view.discipline(system))
             gain = view.gain(cell.workload, system)
             if gain is not None and gain["ci_low"] is not None:
                 axis.vlines(place, gain["ci_low"], gain["ci_high"], color=colour, linewidth=4, alpha=0.35)

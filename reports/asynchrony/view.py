@@ -197,6 +197,16 @@ class Mapped(View):
             return "calibrates"
         return "tie" if cell.tie else "counts" if cell.tie is False else "no interval"
 
+    @cached_property
+    def by_delays(self) -> dict[str, list[Cell]]:
+        """Cells in which simulators wait and that are not contended, by the kind of their delays."""
+        kinds = {cell.workload: cell.delays for cell in sweep.CELLS}
+        found: dict[str, list[Cell]] = {}
+        for cell in self.cells:
+            if not cell.contended and not cell.control and cell.workload in kinds:
+                found.setdefault(kinds[cell.workload], []).append(cell)
+        return found
+
     @property
     def returning(self) -> list[str]:
         """Workloads whose runs went on to the return."""

@@ -2,8 +2,9 @@
 
 import mapped
 import pytest
+from PIL import Image
 
-from reports import dataset
+from reports import dataset, picture, readme
 from reports.__main__ import main as report
 from reports.asynchrony.figures import forecasts, ladder, pays
 from reports.asynchrony.view import Mapped
@@ -113,6 +114,27 @@ def test_figures_have_a_mark_for_each_cell_and_discipline(view):
     assert set(compared[compared.held_out].cell) == {FIXED.workload, OTHER.workload}
     assert set(drawn["ladder"].cell) == {FIXED.workload, OTHER.workload}
     assert list(drawn["ladder"].rung[:3]) == ["barrier", "overlap", "overlap"]
+
+
+def test_the_readme_has_the_map_where_there_are_enough_cells(tmp_path, session):
+    cells = sweep.CELLS[:4]
+    assert {cell.actors for cell in cells} == {8}
+    data = dataset.load([mapped.make(tmp_path / "more", measured, cells, mapped.forecast(foretold, cells))])
+    text = readme.relaxing(data, "docs/report")
+    assert all(f"docs/report/{name}" in text for name in picture.MAP_FILES)
+    # OTHER is one of them, in which nothing pays.
+    assert "- 1.00x to 3.80x the barrier's where fragments all take equally long (barrier, relaxed)." in text
+    assert "right in 3 of 3 cells" in text
+    assert readme.lines(data, Mapped)[1][0] == OTHER.workload
+    assert not picture.write(data, tmp_path), "no two systems were compared"
+    papers = []
+    for name in picture.MAP_FILES:
+        with Image.open(tmp_path / name) as drawn:
+            papers.append(drawn.convert("L").getpixel((3, 3)))
+    assert papers[0] > 250 > 50 > papers[1]
+    few = dataset.load([session])
+    assert readme.relaxing(few, "docs/report") == ""
+    assert not picture.files(few)
 
 
 def test_the_report_has_the_tables(session, tmp_path):

@@ -22,12 +22,18 @@ CREDIT_BYTES = 64
 """Size of the message that returns a slot."""
 HEADER_BYTES = 128
 """Size of the message that announces a chunk, without its body."""
+READY_BYTES = 64
+"""Size of the message by which a reader asks for the newest vector."""
 
 
 class Post(Protocol):
     """Function that carries a message from one end to another, and calls `deliver` when it has arrived."""
 
     def __call__(self, source: Endpoint, target: Endpoint, size_bytes: int, deliver: Callable[[], None]) -> None: ...
+
+
+Apart = Callable[[Endpoint, Endpoint], bool]
+"""Whether two ends are on different nodes."""
 
 
 class TimedOutlet(Outlet):
@@ -155,26 +161,69 @@ class TimedInlet(Inlet):
 
 
 class TimedWeightsOutlet(WeightsOutlet):
-    """Publishing end."""
+    """Publishing end. As in `tianji.channel.weights`, an edge within a node is a board, on which every reader sees the newest
+    vector at once. An edge between nodes gives each reader credit for one vector: what is published before the reader has read
+    it is skipped, and then the reader asks for the newest."""
 
-    def __init__(self, readers: dict[str, list[TimedWeightsInlet]], uri: str, parameters: int, post: Post) -> None:
+    def __init__(
+        self, readers: dict[str, list[TimedWeightsInlet]], uri: str, parameters: int, post: Post, apart: Apart
+    ) -> None:
         super().__init__()
         self.uri, self.parameters = uri, parameters
-        self._readers, self._post = readers, post
-        self._version: int | None = None
+        self._readers, self._post, self._apart = readers, post, apart
+        self._newest: tuple[int, NDArray[np.float32]] | None = None
+        self._between_nodes: bool | None = None
+        """None: nothing was published so far."""
+        self._unread: set[TimedWeightsInlet] = set()
+        """Readers without credit, on an edge between nodes."""
+        self._asking: list[TimedWeightsInlet] = []
+        """Readers that have asked since this end was served."""
 
     def readers(self) -> int:
         return len(self._readers.get(self.uri, ()))
 
     def pending(self) -> bool:
-        return False
+        return bool(self._asking)
 
     def publish(self, version: int, weights: NDArray[np.float32]) -> None:
-        rising(version, self._version)
-        self._version = version
-        kept = np.array(weights)
-        for reader in self._readers.get(self.uri, ()):
-            self._post(self, reader, 4 * self.parameters, partial(reader.arrive, version, kept))
+        rising(version, None if self._newest is None else self._newest[0])
+        self._newest = version, np.array(weights)
+        readers = self._readers.get(self.uri, ())
+        if self._between_nodes is None:
+            self._between_nodes = any(self._apart(self, reader) for reader in readers)
+        self.serve()
+        for reader in readers:
+            if reader not in self._unread:
+                self._give(reader)
+
+    def serve(self) -> None:
+        asking, self._asking = self._asking, []
+        for reader in asking:
+            self._give(reader)
+
+    def _give(self, reader: TimedWeightsInlet) -> None:
+        assert self._newest is not None
+        version, weights = self._newest
+        reader.source = self
+        if self._between_nodes:
+            self._unread.add(reader)
+        self._post(self, reader, 4 * self.parameters, partial(reader.arrive, version, weights))
+
+    def read(self, reader: TimedWeightsInlet, version: int) -> None:
+        """Give a reader credit again. Called when it has read this version.
+
+        It asks only for what is there by then: a question that arrives before the next publication has no effect.
+        """
+        if reader not in self._unread:
+            return
+        assert self._newest is not None
+        if self._newest[0] == version:
+            self._unread.remove(reader)
+        else:
+            self._post(reader, self, READY_BYTES, partial(self._ask, reader))
+
+    def _ask(self, reader: TimedWeightsInlet) -> None:
+        self._asking.append(reader)
 
     def close(self) -> None:
         """It holds nothing."""
@@ -187,6 +236,8 @@ class TimedWeightsInlet(WeightsInlet):
         super().__init__()
         self.uri = uri
         readers.setdefault(uri, []).append(self)
+        self.source: TimedWeightsOutlet | None = None
+        """The end that gave it a vector; None: none did."""
         self._news: tuple[int, NDArray[np.float32]] | None = None
 
     def arrive(self, version: int, weights: NDArray[np.float32]) -> None:
@@ -201,6 +252,8 @@ class TimedWeightsInlet(WeightsInlet):
             return None
         (version, weights), self._news = self._news, None
         out[...] = weights
+        assert self.source is not None
+        self.source.read(self, version)
         return version
 
     def close(self) -> None:
@@ -214,12 +267,14 @@ class TimedEnds(Ends):
     ----------
     post
         carries messages.
+    apart
+        says whether two ends are on different nodes.
     opened
         is told of every end.
     """
 
-    def __init__(self, post: Post, opened: Callable[[Endpoint], None]) -> None:
-        self._post, self._opened = post, opened
+    def __init__(self, post: Post, apart: Apart, opened: Callable[[Endpoint], None]) -> None:
+        self._post, self._apart, self._opened = post, apart, opened
         self._inlets: dict[str, TimedInlet] = {}
         self._readers: dict[str, list[TimedWeightsInlet]] = {}
 
@@ -234,7 +289,7 @@ class TimedEnds(Ends):
         return self._keep(TimedRelay(self._inlets, uri, spec, upstream, self._post))
 
     def weights_outlet(self, uri: str, parameters: int) -> WeightsOutlet:
-        return self._keep(TimedWeightsOutlet(self._readers, uri, parameters, self._post))
+        return self._keep(TimedWeightsOutlet(self._readers, uri, parameters, self._post, self._apart))
 
     def weights_inlet(self, uri: str, parameters: int) -> WeightsInlet:
         return self._keep(TimedWeightsInlet(self._readers, uri))

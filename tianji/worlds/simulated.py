@@ -21,7 +21,7 @@ import msgspec
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from tianji.channel.base import Endpoint
+from tianji.channel.base import Endpoint, WeightsOutlet
 from tianji.channel.timed import TimedEnds
 from tianji.config import TrainConfig
 from tianji.environments.description import EnvDescription
@@ -64,7 +64,7 @@ class Process:
         self._idle: tuple[int, dict[Host, str]] | None = None
         """Since when it waits, and what each host lacks."""
         self._only: Endpoint | None = None
-        """The one end that wakes it; None: every end does."""
+        """The one end whose news wake it; None: those of every end do. A reader that asks for weights always does."""
 
     def clock(self) -> int:
         """Its time in nanoseconds."""
@@ -102,7 +102,7 @@ class Process:
         """Note an arrival at an end of a host. True if the process wakes up for it."""
         if self._rang is not None:
             self._rang.setdefault(host, []).append(end)
-        if self.ended or (self._only is not None and end is not self._only):
+        if self.ended or (self._only is not None and end is not self._only and not isinstance(end, WeightsOutlet)):
             return False
         return self.due_ns is None or (self.dozes and not self._away.get(host, (0, False))[1])
 
@@ -208,7 +208,7 @@ class Simulation(Workers):
         self._building: Process
         self._opened: list[Endpoint] = []
         self.processes: dict[str, Process] = {}
-        channels = TimedEnds(self._post, self._opened.append)
+        channels = TimedEnds(self._post, self._apart, self._opened.append)
         assembler = Assembler(config, describe, topology, channels, self._tell, trace=trace, workers=self)
         processes = {}
         for seat in seats(config, topology.roles):
@@ -245,6 +245,9 @@ class Simulation(Workers):
         else:
             at = carried(sender.node, receiver.node, size_bytes, sender.local_ns)
         heapq.heappush(self._heap, (at, next(self._order), receiver, partial(self._arrive, deliver, receiver, host, target)))
+
+    def _apart(self, source: Endpoint, target: Endpoint) -> bool:
+        return self._at[source][0].node is not self._at[target][0].node
 
     def _serve_at(self, process: Process, at_ns: int) -> None:
         process.due_ns = at_ns

@@ -125,6 +125,22 @@ def test_a_message_takes_the_latency_and_its_size_over_the_bandwidth():
     assert rounds(simulation) == pytest.approx(100 / whole, abs=1)
 
 
+def test_a_slow_link_skips_weights_and_queues_none():
+    # Weights are much larger than chunks.
+    network = NetworkConfig(kind="mlp-separate", hidden=(64, 64))
+    made = config(actors=2, discipline="relaxed", chunk_slots=8, buffer=False, placement="apart", network=network)
+    weights_s = 0.5
+    parameters = ran(made, Constant((0.05,), 0.01), 1.0)[0].processes["learner g0"].hosts[0].weights_out.parameters
+    machine = Machine(latency_seconds=0.001, link_bytes_per_s=4 * parameters / weights_s)
+    simulation, _ = ran(made, Constant((0.05,), 0.01), 30.0, machine=machine, nodes=2)
+    node = simulation.processes["learner g0"].node
+    # Rounds are shorter than the way of the weights. The newest ones go out when those before were read.
+    assert rounds(simulation) > 2 * 30 / weights_s
+    assert node.out_ns - simulation.now_ns < 1.1 * weights_s * 1e9
+    # The link is busy all the time, but for a fragment in which nobody reads, and a question.
+    assert node.out_busy_ns > 0.8 * 30e9
+
+
 def test_processes_share_the_cores_of_a_node():
     times = Constant((0.2,), 0.0, computed=True)
     made = config(discipline="relaxed", chunk_slots=8, placement="apart", buffer=False)
