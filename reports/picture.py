@@ -1,5 +1,8 @@
-"""The README's pictures, in light and in dark: how many times as fast TianJi reaches a return, a row for each opponent; and the
-map of when relaxing dependencies pays."""
+"""The README's two pictures, in light and in dark.
+
+One says how many times as fast TianJi reaches a return, with a row for each opponent. The other is the map of when relaxing
+dependencies pays, which `reports.asynchrony.figures` draws.
+"""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def picture(data: Dataset, report: str) -> str:
 
 
 def relaxing(data: Dataset, report: str) -> str:
-    """When relaxing dependencies pays, in a sentence for each machine, and the map as a picture; empty where there is none."""
+    """When relaxing dependencies pays: sentences, and the map as a picture; empty where there is none."""
     views = Mapped.all(data)
     with PAGE.applied():
         drawn = pays(views, PAGE, MAP_CELLS)

@@ -15,7 +15,7 @@ from suites.asynchrony import analysis, sweep
 from suites.asynchrony.analysis import Cell, Outcome, Score
 from suites.asynchrony.sweep import Setting
 from suites.records.bundle import Bundle
-from suites.records.predictions import Predictions
+from suites.records.predictions import TIE, Predictions
 
 RUNGS = {
     "barrier": (sweep.BARRIER,),
@@ -170,6 +170,19 @@ class Mapped(View):
     def score(self) -> Score | None:
         """How the predictions did."""
         return None if self.predictions is None else analysis.score(self.cells, self.predictions)
+
+    @cached_property
+    def closed_forms(self) -> list[tuple[str, int, int, float]]:
+        """How the closed forms did in held-out cells: discipline, cells within a tenth, of how many, and the largest error."""
+        errors: dict[str, list[float]] = {}
+        for cell in self.cells if self.predictions is not None else ():
+            if cell.contended or cell.control or self.role(cell) == "calibrates":
+                continue
+            told = self.predictions.of(cell.workload) if self.predictions is not None else {}
+            for one in cell.outcomes:
+                if one.system in told and one.system != sweep.BARRIER:
+                    errors.setdefault(one.system, []).append(abs(told[one.system].closed_ratio / one.ratio - 1))
+        return [(self.discipline(name), sum(e <= TIE for e in own), len(own), max(own)) for name, own in errors.items()]
 
     @property
     def calibration(self) -> float | None:

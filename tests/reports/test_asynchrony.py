@@ -67,6 +67,10 @@ def test_predictions_are_judged_on_held_out_cells(view):
         f"{FIXED.workload}, tianji-exactly-one-round: 1.73 predicted, 1.30 measured"
     ]
     assert view.calibration == pytest.approx((3 / 4) ** (1 / 6))
+    # The closed forms of these predictions say the same as they do.
+    closed = {name: (right, of) for name, right, of, _ in view.closed_forms}
+    assert closed["exactly-one-round"] == (0, 2)
+    assert set(closed.values()) == {(0, 2), (1, 2)}
 
 
 def test_a_prediction_that_is_younger_than_the_session_is_refused(tmp_path):

@@ -161,9 +161,11 @@ class TimedInlet(Inlet):
 
 
 class TimedWeightsOutlet(WeightsOutlet):
-    """Publishing end. As in `tianji.channel.weights`, an edge within a node is a board, on which every reader sees the newest
-    vector at once. An edge between nodes gives each reader credit for one vector: what is published before the reader has read
-    it is skipped, and then the reader asks for the newest."""
+    """Publishing end, as in `tianji.channel.weights`.
+
+    An edge within a node is a board, on which every reader sees the newest vector at once. An edge between nodes gives each
+    reader credit for one vector. When the reader has read it, it asks for the newest one, and skips those between.
+    """
 
     def __init__(
         self, readers: dict[str, list[TimedWeightsInlet]], uri: str, parameters: int, post: Post, apart: Apart
