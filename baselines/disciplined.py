@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+import msgspec
+
 from baselines.system import Task
 from baselines.tianji import SameCode, actors_for
 from baselines.workload import Workload
@@ -103,3 +105,39 @@ class Strict(Disciplined):
 
     def unable(self, workload: Workload) -> str | None:
         return "it is strict as it is; ask for tianji" if workload.algo == "ppo" else super().unable(workload)
+
+
+class Grouped(Disciplined):
+    """Relaxed TianJi in two groups, each with a learner and half of the actors.
+
+    The learners are averaged by a Root and do not wait for each other. A round of one has half as many samples, so a learner
+    with a stated time for a round takes half of it.
+    """
+
+    name = "tianji-grouped"
+    title = "TianJi, relaxed, two groups"
+    discipline: ClassVar = {"name": "relaxed"}
+    GROUPS = 2
+
+    def unable(self, workload: Workload) -> str | None:
+        if actors_for(Task(self.name, workload, 0, (0,))) % self.GROUPS:
+            return f"{self.GROUPS} groups need a workload that states a number of actors which they can share"
+        return super().unable(workload)
+
+    def deviations(self, task: Task) -> list[str]:
+        told = (
+            f"{self.GROUPS} learners, each with its share of the environments, train on rounds of their own and are averaged "
+            f"every {task.workload.fusion_rounds} rounds (local SGD)."
+        )
+        return [*super().deviations(task), told]
+
+    def config(self, task: Task) -> TrainConfig:
+        actors = actors_for(task)
+        config = self._config(
+            task,
+            actors=actors // self.GROUPS,
+            groups=self.GROUPS,
+            chunk_slots=max(SLOTS, actors + BESIDE_A_ROUND),
+            discipline=self.discipline,
+        )
+        return msgspec.structs.replace(config, update_seconds=task.workload.update_seconds / self.GROUPS)

@@ -216,6 +216,7 @@ SYSTEMS: Registry[type[System]] = Registry(
         "tianji-auto-priced": "baselines.disciplined:AutoPriced",
         "tianji-exactly-one-round": "baselines.disciplined:ExactlyOneRound",
         "tianji-free": "baselines.disciplined:Free",
+        "tianji-grouped": "baselines.disciplined:Grouped",
         "tianji-quota-free": "baselines.disciplined:QuotaFree",
         "tianji-reactor": "baselines.disciplined:Reactor",
         "tianji-periodic": "baselines.disciplined:Periodic",

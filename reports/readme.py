@@ -10,7 +10,7 @@ import json
 import re
 import shutil
 from collections.abc import Callable, Iterable, Sequence
-from itertools import zip_longest
+from itertools import pairwise, zip_longest
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -71,7 +71,13 @@ def relaxing(data: Dataset, report: str) -> str:
     plt.close(drawn.figure)
     says = [line for view in views for line in view.words.lines("front")]
     caption = words.Words("asynchrony.j2", None).say("figure_map", views, drawn.n)
-    return "\n\n".join([*says, _shown(report, list(MAP_FILES), caption)])
+    return _paragraphs([*says, _shown(report, list(MAP_FILES), caption)])
+
+
+def _paragraphs(lines: Sequence[str]) -> str:
+    """Lines as paragraphs; the points of a list follow each other without a blank line."""
+    ends = ["\n" if one.startswith("- ") and other.startswith("- ") else "\n\n" for one, other in pairwise(lines)]
+    return "".join(line + end for line, end in zip(lines, [*ends, ""], strict=True))
 
 
 def _shown(report: str, files: Sequence[str], said: str) -> str:

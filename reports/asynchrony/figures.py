@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -25,11 +26,15 @@ LOOKS = {
     "admitted-1": ("P", PURPLE),
     "relaxed": ("D", ORANGE),
     "free": ("X", INK),
+    "grouped": ("*", ORANGE),
 }
 """Marker and colour of each discipline."""
 DELAYS = {cell.workload: cell.delays for cell in sweep.CELLS}
 SIDE = {"tail": 0.93, "straggler": 1.075}
 """By what cells of these delays are moved sideways, because others have the same rho and M."""
+PREDICTED: dict[str, Any] = {"marker": "_", "markersize": 16, "color": GREY, "linestyle": ""}
+BOUND: dict[str, Any] = {"marker": "x", "markersize": 5, "color": GREY, "linestyle": ""}
+"""Looks of what the simulated world and the closed forms say."""
 NAMED = 8
 """Most misses that a figure names; the findings name all."""
 
@@ -192,7 +197,7 @@ def _compared(view: Mapped) -> Iterator[Mark]:
 
 
 def ladder(views: Sequence[Mapped], style: Style) -> Drawing | None:
-    """A panel for each of the fixed cells: the gain of each rung over the barrier, measured, and predicted as a dash."""
+    """A panel for each of the fixed cells: the gain of each rung over the barrier, measured, predicted as a dash, and its bound."""
     fixed = [cell.workload for cell in sweep.CONFIRMED]
     panels = [(view, cell) for view in views for cell in view.cells if cell.workload in fixed]
     if not panels:
@@ -200,31 +205,31 @@ def ladder(views: Sequence[Mapped], style: Style) -> Drawing | None:
     figure, axes = style.panels(len(panels), (2.9, 2.4), (2, 1), sharey=True)
     marks: list[Mark] = []
     for (view, cell), axis in zip(panels, axes, strict=True):
-        told = {} if view.predictions is None else view.predictions.of(cell.workload)
-        rungs = [(rung, system) for rung, systems in RUNGS.items() for system in systems]
-        there = {one.system: one for one in cell.outcomes}
-        shown = [(rung, system) for rung, system in rungs if system in there]
-        for place, (rung, system) in enumerate(shown):
+        rungs = [(rung, system, *view.of_rung(cell, system)) for rung, systems in RUNGS.items() for system in systems]
+        shown = [one for one in rungs if one[2] is not None or one[1] == sweep.BARRIER]
+        for place, (rung, system, gain, foretold) in enumerate(shown):
             marker, colour = _look(view.discipline(system))
-            gain = view.gain(cell.workload, system)
-            if gain is not None and gain["ci_low"] is not None:
-                axis.vlines(place, gain["ci_low"], gain["ci_high"], color=colour, linewidth=4, alpha=0.35)
-            face = colour if gain is None or gain["ci_low"] is not None else "none"
-            axis.plot(place, there[system].ratio, marker=marker, color=colour, markerfacecolor=face, linestyle="")
-            foretold = told[system].ratio if system in told else None
-            if foretold is not None:
-                axis.plot(place, foretold, marker="_", markersize=16, color=GREY, linestyle="")
             row = {"value": 1.0, "ci_low": None, "ci_high": None, "n": None} if gain is None else gain
+            if row["ci_low"] is not None:
+                axis.vlines(place, row["ci_low"], row["ci_high"], color=colour, linewidth=4, alpha=0.35)
+            face = colour if gain is None or row["ci_low"] is not None else "none"
+            axis.plot(place, row["value"], marker=marker, color=colour, markerfacecolor=face, linestyle="")
+            predicted, bound = (None, None) if foretold is None else (foretold.ratio, foretold.closed_ratio)
+            if predicted is not None:
+                axis.plot(place, predicted, **PREDICTED)
+                axis.plot(place, bound, **BOUND)
             told_of = {key: row[key] for key in ("value", "ci_low", "ci_high", "n")}
-            marks.append({"cell": cell.workload, "rung": rung, "system": system, "predicted": foretold, **told_of})
-        axis.set_xticks(range(len(shown)), [view.discipline(system) for _, system in shown], rotation=35, ha="right")
-        _rungs(axis, [rung for rung, _ in shown])
+            mark = {"cell": cell.workload, "rung": rung, "system": system, "predicted": predicted, "closed_form": bound}
+            marks.append(mark | told_of)
+        axis.set_xticks(range(len(shown)), [view.discipline(system) for _, system, *_ in shown], rotation=35, ha="right")
+        _rungs(axis, [rung for rung, *_ in shown])
         axis.set_title(cell.workload.removeprefix("cartpole-ppo-"), loc="left")
         axis.set_ylabel("over the barrier")
-    axes[0].set_ylim(0, 1.2 * max(max(mark["value"], mark["predicted"] or 0.0) for mark in marks))
+    axes[0].set_ylim(0, 1.2 * max(mark[what] or 0.0 for mark in marks for what in ("value", "predicted", "closed_form")))
     figure.legend(
-        handles=[Line2D([], [], linestyle="", marker="_", markersize=16, color=GREY, label="predicted")],
+        handles=[Line2D([], [], label="predicted", **PREDICTED), Line2D([], [], label="bound by round times", **BOUND)],
         loc="outside upper center",
+        ncols=2,
     )
     return drawing(figure, marks)
 

@@ -15,13 +15,14 @@ from suites.asynchrony import analysis, sweep
 from suites.asynchrony.analysis import Cell, Outcome, Score
 from suites.asynchrony.sweep import Setting
 from suites.records.bundle import Bundle
-from suites.records.predictions import TIE, Predictions
+from suites.records.predictions import TIE, Forecast, Predictions
 
 RUNGS = {
     "barrier": (sweep.BARRIER,),
     "overlap": ("tianji-exactly-one-round", "tianji-admitted-in-order-1"),
     "event-driven": ("tianji-quota-free", "tianji-free"),
     "bounded": ("tianji-admitted-1", "tianji-relaxed"),
+    "grouped": (sweep.GROUPED,),
 }
 """The ladder: what each discipline lets go of."""
 
@@ -124,6 +125,18 @@ class Mapped(View):
         told = None if self._returns is None else self._returns.of(workload.removesuffix(sweep.TO_RETURN)).get(label)
         value = None if told is None or label == sweep.BARRIER else told.return_ratio
         return "-" if value is None else f"{value:.2f}x"
+
+    def of_rung(self, cell: Cell, system: str) -> tuple[Row | None, Forecast | None]:
+        """Throughput of a rung over the barrier's, and its prediction; None where there is none.
+
+        Groups are measured in a session of their own, beside a barrier of their own.
+        """
+        workload, predictions = cell.workload, self.predictions
+        if system == sweep.GROUPED:
+            workload += sweep.LADDER
+            own = [b for b in self.bundles if b.manifest.workload == workload]
+            predictions = analysis.stated_before(own, self.data.stated)[0] if own else None
+        return self.gain(workload, system), None if predictions is None else predictions.of(cell.workload).get(system)
 
     @property
     def _split(self) -> list[Bundle]:
@@ -228,4 +241,4 @@ class Mapped(View):
 
 def _mapped(workload: str) -> bool:
     """Whether a workload is a cell of the map."""
-    return workload not in splits.NAMES.keys() | chosen.NAMES.keys() and not workload.endswith(sweep.TO_RETURN)
+    return workload not in splits.NAMES.keys() | chosen.NAMES.keys() and not workload.endswith(sweep.SUFFIXES)

@@ -50,11 +50,7 @@ def _cell(cell: Setting, systems: tuple[str, ...], seed: int, price: float | Non
     rates: dict[str, tuple[float, float]] = {}
     for name in systems:
         config = _config(name, workload, seed)
-        found, closed = (
-            predicted(config, ROUNDS.get(cell.delays, FEW)),
-            bound_per_s(_discipline(config), stated_times(cell, workload)),
-        )
-        assert closed is not None
+        found, closed = predicted(config, ROUNDS.get(cell.delays, FEW)), closed_per_s(config, stated_times(cell, workload))
         rates[name] = found.steps_per_s, closed
         barrier, barrier_closed = rates[sweep.BARRIER]
         yield Forecast(
@@ -77,6 +73,24 @@ def _config(name: str, workload: Workload, seed: int) -> TrainConfig:
 def _discipline(config: TrainConfig) -> dict[str, object]:
     options = {key: getattr(config.rule.options, key) for key in ("eta",) if hasattr(config.rule.options, key)}
     return {"name": config.rule.name, **options}
+
+
+def closed_per_s(config: TrainConfig, t: Times) -> float:
+    """Samples a second by the closed forms: the sum over groups, which have a share of the actors and do not wait for each other.
+
+    Parameters
+    ----------
+    t
+        durations of all actors, and of a round of one learner for all of them.
+    """
+    shares = [t]
+    if config.groups > 1:
+        many, own = config.actors, t.round_samples / config.groups
+        parts = [t.fragments_s[first : first + many] for first in range(0, len(t.fragments_s), many)]
+        # A wait for the slowest actor of each group is in none of the rules that groups run under.
+        shares = [Times(part, t.fragment_samples, None, config.update_seconds, own) for part in parts]
+    found = [bound_per_s(_discipline(config), one) for one in shares]
+    return sum(one for one in found if one is not None)
 
 
 def stated_times(cell: Setting, workload: Workload) -> Times:

@@ -64,7 +64,6 @@ def workloads_of(profile: sweep.Profile, asked: tuple[str, ...] | None) -> dict[
     ConfigError
         for one that is asked for and is no cell.
     """
-    to_return = profile.seconds is None
     table = {cell.workload: cell for cell in (sweep.every() if asked else profile.cells)}
     for name in asked or ():
         if name not in table:
@@ -72,7 +71,7 @@ def workloads_of(profile: sweep.Profile, asked: tuple[str, ...] | None) -> dict[
     found = {}
     for name in asked or table:
         workload = cells.workload(table[name])
-        identity = name + sweep.TO_RETURN * to_return
+        identity = name + profile.suffix
         seconds = sweep.BUDGET_SECONDS if profile.seconds is None else profile.seconds
         found[identity] = msgspec.structs.replace(workload, id=identity, budget_seconds=seconds)
     return found
@@ -91,5 +90,5 @@ def check_covers(request: Request, workloads: Mapping[str, Workload], names: tup
     of = {(one.workload, one.system) for one in request.predictions.forecasts}
     for workload in workloads:
         for name in names:
-            if (workload.removesuffix(sweep.TO_RETURN), name) not in of:
+            if (sweep.plain(workload), name) not in of:
                 raise ConfigError(f"--predictions: says nothing of {name} on {workload}; predict the profile that is to run")

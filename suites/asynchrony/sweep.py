@@ -22,6 +22,8 @@ SYSTEMS = (
 )
 ALPHA = 1.5
 """Tail exponent of the Pareto delays. Their truncation follows from M."""
+GROUPED = "tianji-grouped"
+"""Relaxed, with two learners that do not wait for each other: the last rung of the ladder."""
 CALIBRATING = 10
 """One cell out of so many calibrates. The others are held out."""
 FIRST_CALIBRATING = 4
@@ -96,7 +98,7 @@ CONFIRMED = (
     Setting("constant", 8, 1.0, 1.0),
     Setting("tail", 32, 3.0, 1.0),
 )
-"""Cells of which the time to the return is measured, too."""
+"""Cells of which the time to the return and the last rung of the ladder are measured, too."""
 
 
 SPLIT_CORES, SERIAL = 16, (0.0, 0.1, 0.3)
@@ -154,6 +156,21 @@ class Profile(disciplines.Profile, frozen=True, kw_only=True):
     """Runs again in the cells of `CONFIRMED` alone."""
     seconds: float | None
     """Length of a run, from whose steady part throughput is read. None: a run ends at its return, or at its budget."""
+    suffix: str = ""
+    """Ends the ids of its workloads: their runs are of another length or for another question, so they are never pooled with
+    those of other profiles."""
+
+
+TO_RETURN, LADDER = "-to-return", "-ladder"
+SUFFIXES = (TO_RETURN, LADDER)
+"""Suffixes of profiles whose cells are no cells of the map."""
+
+
+def plain(workload: str) -> str:
+    """Id of a cell, without the suffix of a profile."""
+    for suffix in SUFFIXES:
+        workload = workload.removesuffix(suffix)
+    return workload
 
 
 PROFILES = {
@@ -173,9 +190,11 @@ PROFILES = {
     "auto": Profile(cells=FRESH, systems=(*CANDIDATES, *AUTO), blocks=3, seconds=20.0),
     # 160 runs. At 60,000 steps to the return and the stated round times (barrier 120, 120, 60 and 120 s, relaxed 30 s each) a
     # block takes 540 s: 3 hours, and what relaxed needs in steps beyond that.
-    "confirm": Profile(cells=CONFIRMED, systems=(BARRIER, "tianji-relaxed"), blocks=20, seconds=None, stop_at_goal=True),
+    "confirm": Profile(
+        cells=CONFIRMED, systems=(BARRIER, "tianji-relaxed"), blocks=20, seconds=None, stop_at_goal=True, suffix=TO_RETURN
+    ),
+    # 80 runs with the second ones of the barrier: 25 minutes.
+    "ladder": Profile(cells=CONFIRMED, systems=(BARRIER, "tianji-relaxed", GROUPED), blocks=5, seconds=10.0, suffix=LADDER),
 }
 BUDGET_SECONDS = 240.0
 """Most seconds of a run that goes on to its return: more than the barrier takes for the budget of steps at rho 1 and M 3."""
-TO_RETURN = "-to-return"
-"""Ends the ids of workloads whose runs go on to the return: their budgets are others, so they are never pooled."""

@@ -44,6 +44,9 @@ WARM_UP_SHARE = 0.25
 WORKS = ("env", "infer")
 """Kinds of work of an actor that makes a fragment. Waiting for a simulator counts to it."""
 
+CONSUMED = "learner_samples_consumed_unique"
+"""A learner's total of samples that it trained on, each counted once."""
+
 row = partial(summary.row, "disciplines")
 
 
@@ -65,7 +68,7 @@ class Times:
     round_s: float
     """L: the learner's mean time for a round."""
     round_samples: float
-    """B: mean number of samples in a round."""
+    """B: mean number of samples in a round, of all groups together."""
 
     @property
     def fragment_mean_s(self) -> float:
@@ -108,8 +111,8 @@ def times(b: Bundle) -> Times | None:
     """Durations of a run; None if it lacks them."""
     found = [event for event in b.events if isinstance(event, Histogram) and event.counts]
     whole = [event.counts for event in found if event.name == "actor_fragment_ms"]
-    rounds = [event.counts for event in found if event.name == "learner_round_ms"]
-    consumed = staleness.counted(b, "learner_samples_consumed_unique")
+    rounds = staleness.histogram(b, "learner_round_ms")
+    consumed = sum(event.value for event in b.events if isinstance(event, Counter) and event.name == CONSUMED)
     seconds = _seconds_a_sample(b)
     workload, system = b.manifest.configuration["workload"], b.manifest.configuration["system"]
     # The account of an actor that was killed is missing, and means over the others would be of another crew.
@@ -124,8 +127,9 @@ def times(b: Bundle) -> Times | None:
         fragment_samples=samples,
         # Where fragments are cut, an actor may have no whole one.
         fragment_max_s=expected_max(whole) / 1e3 if len(whole) == len(seconds) else None,
-        round_s=_mean(rounds[0]) / 1e3,
-        round_samples=consumed / sum(rounds[0].values()),
+        round_s=_mean(rounds) / 1e3,
+        # Groups have rounds of their own, at the same time.
+        round_samples=consumed * system["groups"] / rounds.total(),
     )
 
 

@@ -6,6 +6,7 @@ measurement, and can be stated before one.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from msgspec.structs import replace
@@ -48,7 +49,7 @@ class Prediction:
 
 
 def predicted(config: TrainConfig, rounds: int | None = None) -> Prediction:
-    """Run a configuration in the simulated world for `rounds` rounds, by default `ROUNDS`.
+    """Run a configuration in the simulated world until each learner had `rounds` rounds, by default `ROUNDS`.
 
     Raises
     ------
@@ -60,19 +61,20 @@ def predicted(config: TrainConfig, rounds: int | None = None) -> Prediction:
     endless = replace(config, stop_steps=1 << 50)
     # The sizes of messages do not matter, as they take no time.
     run = Simulation(endless, EnvDescription(config.env, (1,), "<f4", 0, 2), Stated(config))
-    learner = run.processes["learner g0"].host("learner g0").role
-    assert isinstance(learner, Learner)
+    roles = [process.host(name).role for name, process in run.processes.items()]
+    learners = [role for role in roles if isinstance(role, Learner)]
     began, rounds = (0.0, 0.0, 0.0), rounds or ROUNDS
     for quarter in range(4):
-        while learner.rounds < rounds * (quarter + 1) / 4:
+        while min(learner.rounds for learner in learners) < rounds * (quarter + 1) / 4:
             run.run(config.update_seconds)
         if quarter == 0:
-            began = _so_far(run, learner)
-    seconds, samples, aged = (now - before for now, before in zip(_so_far(run, learner), began, strict=True))
+            began = _so_far(run, learners)
+    seconds, samples, aged = (now - before for now, before in zip(_so_far(run, learners), began, strict=True))
     chunks = samples / config.chunk_samples
     return Prediction(samples / seconds, aged / chunks)
 
 
-def _so_far(run: Simulation, learner: Learner) -> tuple[float, float, float]:
-    ages = learner.histograms()["age_rounds"]
-    return run.now_ns / 1e9, float(learner.steps), float(sum(age * count for age, count in ages.items()))
+def _so_far(run: Simulation, learners: Sequence[Learner]) -> tuple[float, float, float]:
+    """Seconds, samples trained on, and the sum of the ages of their chunks."""
+    aged = [age * count for learner in learners for age, count in learner.histograms()["age_rounds"].items()]
+    return run.now_ns / 1e9, float(sum(learner.steps for learner in learners)), float(sum(aged))

@@ -100,7 +100,7 @@ def _of_disciplines(m: Manifest) -> list[str]:
 
 
 def _of_asynchrony(m: Manifest) -> list[str]:
-    cell = m.workload.removesuffix(asynchrony.TO_RETURN)
+    cell = asynchrony.plain(m.workload)
     own = workloads_of(asynchrony.PROFILES[m.profile], (cell,))
     return _differences(sealed_workload(m), own[m.workload])
 

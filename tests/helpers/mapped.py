@@ -20,7 +20,7 @@ def at(hours):
     return datetime.fromtimestamp(BEGAN + 3600 * hours, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def forecast(ratio, cells, written=-2.0, calibrating=()):
+def forecast(ratio, cells, written=-2.0, calibrating=(), systems=sweep.SYSTEMS):
     """Predictions: `ratio(cell, system)` over the barrier."""
     return Predictions(
         suite="asynchrony",
@@ -36,11 +36,11 @@ def forecast(ratio, cells, written=-2.0, calibrating=()):
                 system=name,
                 steps_per_s=1000 * ratio(cell, name),
                 ratio=ratio(cell, name),
-                age_rounds=AGES[name],
+                age_rounds=AGES.get(name, 0),
                 closed_ratio=ratio(cell, name),
             )
             for cell in cells
-            for name in sweep.SYSTEMS
+            for name in systems
         ),
     )
 
@@ -55,9 +55,11 @@ def make(
     blocks=5,
     systems=sweep.SYSTEMS,
     more=lambda cell, system, block: (),
+    session="s",
+    suffix="",
 ):
     """`ratio(cell, system, block)` is a run's throughput over 1000 samples/s; `share` is that of the machine; `more` are
-    further events of a run."""
+    further events of a run, and `suffix` ends the ids of workloads."""
     for cell in cells:
         for block in range(blocks):
             for system in systems:
@@ -88,11 +90,12 @@ def make(
                 }
                 bundles.make(
                     folder,
-                    name=f"{cell.workload}.b{block}.{system}",
+                    name=f"{cell.workload}{suffix}.b{block}.{system}",
                     events=events,
                     suite="asynchrony",
                     profile="standard",
-                    workload=cell.workload,
+                    workload=cell.workload + suffix,
+                    session=session,
                     system=system,
                     system_title=f"TianJi, {system}",
                     seed=block,
@@ -100,12 +103,12 @@ def make(
                     configuration={"workload": workload, "system": {"actors": cell.actors, "groups": 1}},
                 )
     stated = Statement(
-        session="s",
+        session=session,
         written=at(planned),
         suite="asynchrony",
         profile="standard",
         systems=tuple(systems),
-        workloads=tuple(cell.workload for cell in cells),
+        workloads=tuple(cell.workload + suffix for cell in cells),
         seeds=tuple(range(blocks)),
         predictions=predictions,
     )

@@ -127,8 +127,10 @@ def test_the_readme_has_the_map_where_there_are_enough_cells(tmp_path, session):
     text = readme.relaxing(data, "docs/report")
     assert all(f"docs/report/{name}" in text for name in picture.MAP_FILES)
     # OTHER is one of them, in which nothing pays.
-    assert "- 1.00x to 3.80x the barrier's where fragments all take equally long (barrier, relaxed)." in text
-    assert "right in 3 of 3 cells" in text
+    assert "- 1.00x to 3.80x the barrier's throughput where all simulators take equally long (barrier, relaxed)." in text
+    assert "right in 3 of 3 settings" in text
+    assert "\n\n- " in text
+    assert "\n- " in text.split("\n\n- ")[1], "points of one list have no blank line between them"
     assert readme.lines(data, Mapped)[1][0] == OTHER.workload
     assert not picture.write(data, tmp_path), "no two systems were compared"
     papers = []
@@ -150,6 +152,31 @@ def test_the_report_has_the_tables(session, tmp_path):
     missed = [line for line in told if line.endswith("| ratio |") and FIXED.workload in line]
     assert [line.split(" | ")[1] for line in missed] == ["exactly-one-round"]
     assert "*Predicted*" in (tmp_path / "figures" / "figures.json").read_text()
+
+
+def test_groups_are_the_last_rung_beside_a_barrier_of_their_own(tmp_path):
+    cells = [FIXED]
+    mapped.make(tmp_path / "all" / "map", measured, cells, mapped.forecast(foretold, cells))
+    rungs = {"tianji": 1.0, "tianji-relaxed": 3.5, "tianji-grouped": 5.0}
+    mapped.make(
+        tmp_path / "all" / "groups",
+        lambda cell, system, block: (1 + 0.3 * block) * rungs[system],
+        cells,
+        mapped.forecast(lambda cell, system: rungs[system] + 0.1, cells, systems=tuple(rungs)),
+        systems=tuple(rungs),
+        session="g",
+        suffix="-ladder",
+    )
+    (view,) = Mapped.all(dataset.load([tmp_path / "all"]))
+    assert [cell.workload for cell in view.cells] == [FIXED.workload], "a rung is no cell of the map"
+    assert view.score is not None, "each session is compared with its own predictions"
+    assert view.gain(FIXED.workload, "tianji-relaxed")["value"] == pytest.approx(3.8), "sessions are not pooled"
+    with PAGE.applied():
+        marks = ladder([view], PAGE).marks
+    last = marks.iloc[-1]
+    assert (last.rung, last.system) == ("grouped", "tianji-grouped")
+    assert (last.value, last.predicted) == pytest.approx((5.0, 5.1))
+    assert len(marks) == 1 + 7
 
 
 def split_rate(cell, system, block):

@@ -103,6 +103,15 @@ def test_cells_that_are_confirmed_have_workloads_of_their_own():
     assert suite.work(*(lambda p: (p, p.cells[0]))(suite.plan(request(profile="smoke"))[0])).judged is None
 
 
+def test_the_last_rung_of_the_ladder_has_workloads_of_its_own():
+    suite = Asynchrony()
+    told = made(sweep.CONFIRMED, sweep.PROFILES["ladder"].systems)
+    plan, _ = suite.plan(request(profile="ladder", predictions=told))
+    assert set(plan.workloads) == {f"{cell.workload}-ladder" for cell in sweep.CONFIRMED}
+    assert len(plan.cells) == 4 * (3 + 1) * 5
+    assert suite.work(plan, plan.cells[0]).judged is None
+
+
 def made(cells_of, systems):
     return Predictions(
         suite="asynchrony",

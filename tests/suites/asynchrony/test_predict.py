@@ -2,11 +2,14 @@
 
 import pytest
 from elsewhere import ROOT
+from msgspec.structs import replace
 
+from baselines.system import SYSTEMS, Task
 from programs.cli import run
 from suites.__main__ import main
 from suites.asynchrony import cells, predict, sweep
 from suites.asynchrony.sweep import Setting
+from suites.disciplines.forecast import predicted
 from suites.records import predictions
 
 
@@ -43,6 +46,27 @@ def test_a_price_predicts_the_time_to_the_return(small, tmp_path):
     assert one.age_rounds == pytest.approx(1, abs=0.05)
 
 
+def test_groups_are_predicted_as_the_sum_of_theirs(monkeypatch):
+    cell = Setting("straggler", 8, 3.0, 1.0)
+    workload = cells.workload(cell)
+    config = SYSTEMS.get("tianji-grouped")().config(Task("tianji-grouped", workload, 0, (0, 1)))
+    assert (config.groups, config.actors, config.envs_per_actor) == (2, 4, 1)
+    assert config.update_seconds == workload.update_seconds / 2
+    # In units of L: neither group of 4 makes a round in less than .5, so all 8 actors sample without a pause.
+    slow, fast = 3.0, 5 / 7
+    produced = (7 * 32 / fast + 32 / slow) / workload.update_seconds
+    assert predict.closed_per_s(config, predict.stated_times(cell, workload)) == pytest.approx(produced, rel=1e-3)
+    assert predicted(config, 60).steps_per_s == pytest.approx(produced, rel=0.03)
+
+
+def test_groups_need_a_stated_number_of_actors_to_share():
+    grouped = SYSTEMS.get("tianji-grouped")()
+    two = cells.workload(Setting("constant", 2, 1.0, 1.0))
+    assert grouped.unable(two) is None
+    for workload in (replace(two, actors=1), replace(two, actors="auto")):
+        assert grouped.unable(workload) == "2 groups need a workload that states a number of actors which they can share"
+
+
 def test_stated_times_are_those_of_the_workload():
     cell = sweep.CELLS[3]
     found = predict.stated_times(cell, cells.workload(cell))
@@ -57,7 +81,7 @@ def test_stated_times_are_those_of_the_workload():
         (["predict", "price", "--out", "p.json"], "suite 'price' has no predictions; asynchrony has"),
         (
             ["predict", "asynchrony", "--profile", "x", "--out", "p.json"],
-            "unknown profile 'x'; known: smoke, standard, split, auto, confirm",
+            "unknown profile 'x'; known: smoke, standard, split, auto, confirm, ladder",
         ),
         (["predict", "asynchrony", "--price", "-1", "--out", "p.json"], "--price -1: must be a number from 0 to 10"),
         (["predict", "asynchrony", "--out", "p.txt"], "--out p.txt: name a new file that ends in .json"),

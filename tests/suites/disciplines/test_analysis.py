@@ -198,6 +198,21 @@ def test_a_run_with_cut_fragments_has_no_largest_one(tmp_path):
     assert found.fragment_mean_s == pytest.approx(2.0)
 
 
+def test_a_round_of_groups_is_one_of_each(tmp_path):
+    events = [Process(S, f"actor g{g}.a0", {"env": 1.0}, {}, 1.0, 0) for g in range(2)]
+    events += [Counter(S, "actor_samples_produced", 640.0, f"actor g{g}.a0") for g in range(2)]
+    # One learner has three times as many rounds as the other.
+    events += [Histogram(S, "learner_round_ms", {100: count}) for count in (15, 5)]
+    events += [Counter(S, "learner_samples_consumed_unique", 64.0 * count, f"learner g{g}") for g, count in enumerate((15, 5))]
+    workload = bundles.WORKLOAD | {"environments": 2, "ppo": {"rollout_steps": 64, "minibatch_size": 64, "epochs": 1}}
+    configuration = {"workload": workload, "system": {"discipline": {"name": "relaxed"}, "actors": 1, "groups": 2}}
+    folder = bundles.make(tmp_path, events=events, suite="disciplines", configuration=configuration)
+    found = times(bundle.read(folder))
+    assert (found.round_samples, found.round_s) == (128.0, pytest.approx(0.1))
+    # Both actors together take .05 s for 64 samples.
+    assert bound_per_s({"name": "relaxed"}, found) == pytest.approx(128 / 0.1)
+
+
 def test_throughput_leaves_the_start_out(tmp_path):
     b = bundle.read(run_of_two_actors(tmp_path))
     assert rate(b, "samples_consumed_unique", "learner") == pytest.approx(40)
