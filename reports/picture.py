@@ -33,7 +33,7 @@ FILES = {LIGHT_FILE: LIGHT, DARK_FILE: DARK}
 """By file, what it is drawn on."""
 MAP_FILES = {"map.png": LIGHT, "map-dark.png": DARK}
 """Those of the map."""
-MAP_CELLS = 4
+MAP_CELLS = 6
 """Cells of a panel of the map at least."""
 WIDTH_PX = 640
 """How wide it is shown where there is room; the file has twice as many pixels."""

@@ -50,6 +50,15 @@ def _of_the_library(process: psutil.Process) -> bool:
     return any("multiprocessing.resource_tracker" in part for part in process.cmdline())
 
 
+def _has_children() -> bool:
+    """Whether this process has a child, by a question to the kernel; psutil reads about every process of the machine."""
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return False
+    return True
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Say which laws of which disciplines were checked and held."""
     held: dict[str, int] = {}
@@ -78,7 +87,8 @@ def leaves_nothing() -> Iterator[None]:
     if not _descriptors() <= before:
         # Perhaps only garbage. Collecting takes a third of a second when all systems are loaded: not after every test.
         gc.collect()
-    children = [child for child in psutil.Process().children(recursive=True) if not _of_the_library(child)]
+    found = psutil.Process().children(recursive=True) if _has_children() else []
+    children = [child for child in found if not _of_the_library(child)]
     assert not children, f"processes left behind: {children}"
     assert not (left := shared_memory.left_behind(shared)), f"shared memory left behind: {left}"
     assert _descriptors() <= before, "sockets or memory files left open"

@@ -197,7 +197,7 @@ def _compared(view: Mapped) -> Iterator[Mark]:
 
 
 def ladder(views: Sequence[Mapped], style: Style) -> Drawing | None:
-    """A panel for each of the fixed cells: the gain of each rung over the barrier, measured, predicted as a dash, and its bound."""
+    """A panel for each of the fixed cells: the gain of each rung over the barrier, what was predicted, and its bound."""
     fixed = [cell.workload for cell in sweep.CONFIRMED]
     panels = [(view, cell) for view in views for cell in view.cells if cell.workload in fixed]
     if not panels:

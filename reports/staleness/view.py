@@ -14,7 +14,7 @@ class Balanced(View):
 
     suite = "staleness"
     prefix = "staleness-"
-    parts = ("balance", "waiting")
+    parts = ("balance", "returns", "waiting")
     non_inferiority = 1.10
     """Upper bound of the ratio of steps up to which relaxed training counts as not worse."""
     order = ("tianji", "tianji-relaxed", "tianji-one-sided", "tianji-unbalanced", "tianji-as-published")

@@ -76,7 +76,7 @@ def _discipline(config: TrainConfig) -> dict[str, object]:
 
 
 def closed_per_s(config: TrainConfig, t: Times) -> float:
-    """Samples a second by the closed forms: the sum over groups, which have a share of the actors and do not wait for each other.
+    """Samples a second by the closed forms: the sum over groups, which share the actors and do not wait for each other.
 
     Parameters
     ----------

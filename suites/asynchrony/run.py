@@ -42,7 +42,7 @@ class Asynchrony(Disciplines):
             for cell in block_of(
                 name,
                 names,
-                profile.twice if name in fixed and not request.once else None,
+                profile.twice if profile.twice and sweep.plain(name) in fixed and not request.once else None,
                 block,
                 first_seed=request.first_seed,
             )

@@ -153,7 +153,7 @@ class Profile(disciplines.Profile, frozen=True, kw_only=True):
     cells: tuple[Setting, ...] = CELLS
     systems: tuple[str, ...] = SYSTEMS
     twice: str = BARRIER
-    """Runs again in the cells of `CONFIRMED` alone."""
+    """Runs again in the cells of `CONFIRMED` alone. Empty: none does."""
     seconds: float | None
     """Length of a run, from whose steady part throughput is read. None: a run ends at its return, or at its budget."""
     suffix: str = ""
@@ -191,7 +191,13 @@ PROFILES = {
     # 160 runs. At 60,000 steps to the return and the stated round times (barrier 120, 120, 60 and 120 s, relaxed 30 s each) a
     # block takes 540 s: 3 hours, and what relaxed needs in steps beyond that.
     "confirm": Profile(
-        cells=CONFIRMED, systems=(BARRIER, "tianji-relaxed"), blocks=20, seconds=None, stop_at_goal=True, suffix=TO_RETURN
+        cells=CONFIRMED,
+        systems=(BARRIER, "tianji-relaxed"),
+        blocks=20,
+        twice="",
+        seconds=None,
+        stop_at_goal=True,
+        suffix=TO_RETURN,
     ),
     # 80 runs with the second ones of the barrier: 25 minutes.
     "ladder": Profile(cells=CONFIRMED, systems=(BARRIER, "tianji-relaxed", GROUPED), blocks=5, seconds=10.0, suffix=LADDER),

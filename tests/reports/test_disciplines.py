@@ -21,9 +21,24 @@ def view():
 @pytest.mark.parametrize(("name", "file"), [("straggler", "straggler-again"), ("equal", "equal"), ("unequal", "unequal")])
 def test_the_table_of_the_documentation_is_the_sessions(name, file):
     (view,) = Ruled.all(dataset.load([ROOT / "results" / "disciplines" / f"cartpole-ppo-{file}.parquet"]))
-    text = (ROOT / "docs" / "disciplines.md").read_text()
+    text = (ROOT / "docs" / "disciplines-measured.md").read_text()
     shown = text.partition(f"<!-- {name} -->\n")[2].partition(f"<!-- end of {name} -->")[0]
     assert shown.strip() == markdown(view.frame("throughput")[COLUMNS]).strip()
+
+
+def test_the_rules_at_a_glance_have_the_measured_ratios_and_ages():
+    frames = []
+    for name in ("equal", "unequal", "straggler-again"):
+        (view,) = Ruled.all(dataset.load([ROOT / "results" / "disciplines" / f"cartpole-ppo-{name}.parquet"]))
+        frames.append(view.frame("throughput").set_index("Discipline"))
+    text = (ROOT / "docs" / "disciplines.md").read_text()
+    _, _, *lines = text.partition("<!-- glance -->\n")[2].partition("<!-- end of glance -->")[0].splitlines()
+    rows = {cells[0].replace("`", ""): cells[3:5] for line in lines for cells in [line.strip("| ").split(" | ")]}
+    assert rows.pop("strict")[0] == "1"
+    assert {"quota-free", "exactly-one-round", "admitted, eta = 1", "relaxed", "free", "periodic"} <= rows.keys()
+    for name, (ratios, ages) in rows.items():
+        assert ratios == ", ".join(frame.loc[name, "Over strict's"].split()[0] for frame in frames)
+        assert ages == ", ".join(frame.loc[name, "Age, mean"] for frame in frames)
 
 
 def test_what_waits_is_told_with_who_waits(view):

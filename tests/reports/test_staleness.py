@@ -71,9 +71,10 @@ def test_the_findings_follow_from_the_intervals(data):
 
 
 def test_the_tables_in_the_document_are_those_of_the_bundles(data):
-    document = (ROOT / "docs" / "balance.md").read_text()
+    document = (ROOT / "docs" / "balance-measured.md").read_text()
     for workload in (PPO, WAITING, "cartpole-dqn-zoo", "cartpole-impala"):
-        assert markdown(views(data)[workload].frame("balance")) in document
+        for part in ("balance", "returns"):
+            assert markdown(views(data)[workload].frame(part)) in document
     assert markdown(views(data)[WAITING].frame("waiting")) in document
     before = dataset.load([ROOT / "results" / "earlier" / "staleness" / "waiting.parquet"])
     assert markdown(views(before)[WAITING].frame("waiting")) in document
