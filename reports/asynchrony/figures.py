@@ -14,6 +14,7 @@ from reports.asynchrony.view import RUNGS, Mapped
 from reports.looks import BLUE, DASHED, GREEN, GREY, INK, ORANGE, PURPLE, SKY, VERMILION
 from reports.marks import Mark, plain_log
 from reports.styles import Drawing, Plot, Style, drawing
+from reports.table import Row
 from suites.asynchrony import sweep
 from suites.asynchrony.analysis import Cell
 from suites.records.predictions import TIE
@@ -209,17 +210,17 @@ def ladder(views: Sequence[Mapped], style: Style) -> Drawing | None:
         shown = [one for one in rungs if one[2] is not None or one[1] == sweep.BARRIER]
         for place, (rung, system, gain, foretold) in enumerate(shown):
             marker, colour = _look(view.discipline(system))
-            row = {"value": 1.0, "ci_low": None, "ci_high": None, "n": None} if gain is None else gain
+            row: Row = {"value": 1.0, "ci_low": None, "ci_high": None, "n": None} if gain is None else gain
             if row["ci_low"] is not None:
                 axis.vlines(place, row["ci_low"], row["ci_high"], color=colour, linewidth=4, alpha=0.35)
             face = colour if gain is None or row["ci_low"] is not None else "none"
             axis.plot(place, row["value"], marker=marker, color=colour, markerfacecolor=face, linestyle="")
-            predicted, bound = (None, None) if foretold is None else (foretold.ratio, foretold.closed_ratio)
-            if predicted is not None:
-                axis.plot(place, predicted, **PREDICTED)
-                axis.plot(place, bound, **BOUND)
+            if foretold is not None:
+                axis.plot(place, foretold.ratio, **PREDICTED)
+                axis.plot(place, foretold.closed_ratio, **BOUND)
             told_of = {key: row[key] for key in ("value", "ci_low", "ci_high", "n")}
-            mark = {"cell": cell.workload, "rung": rung, "system": system, "predicted": predicted, "closed_form": bound}
+            told = (None, None) if foretold is None else (foretold.ratio, foretold.closed_ratio)
+            mark = {"cell": cell.workload, "rung": rung, "system": system, "predicted": told[0], "closed_form": told[1]}
             marks.append(mark | told_of)
         axis.set_xticks(range(len(shown)), [view.discipline(system) for _, system, *_ in shown], rotation=35, ha="right")
         _rungs(axis, [rung for rung, *_ in shown])
