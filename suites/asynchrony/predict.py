@@ -89,8 +89,12 @@ def closed_per_s(config: TrainConfig, t: Times) -> float:
         parts = [t.fragments_s[first : first + many] for first in range(0, len(t.fragments_s), many)]
         # A wait for the slowest actor of each group is in none of the rules that groups run under.
         shares = [Times(part, t.fragment_samples, None, config.update_seconds, own) for part in parts]
-    found = [bound_per_s(_discipline(config), one) for one in shares]
-    return sum(one for one in found if one is not None)
+    total = 0.0
+    for one in shares:
+        found = bound_per_s(_discipline(config), one)
+        assert found is not None
+        total += found
+    return total
 
 
 def stated_times(cell: Setting, workload: Workload) -> Times:
