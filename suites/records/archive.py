@@ -46,6 +46,8 @@ ROWS, COLUMN_VALUES, RUNS = 1_000_000, 2_500_000, 10_000
 """Limits of a file's rows, values in a column, and runs. A column of lists has more values than rows."""
 PARTS = 1_000
 """Limit of a file's columns and groups of rows."""
+THROUGHPUT = ("asynchrony", "scaling")
+"""Suites whose runs are measured for throughput alone unless their policies are evaluated."""
 Run = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9_][A-Za-z0-9_.-]*\Z", max_length=200)]
 """The name of a run's folder."""
 
@@ -169,8 +171,8 @@ def seal(folder: Path, file: Path, mark: Callable[[Bundle], Bundle] | None = Non
 
 
 def _thinned(b: Bundle) -> Bundle:
-    """Without the episodes of a scaling run that was measured for throughput alone: nothing is drawn from them."""
-    if b.manifest.suite != "scaling" or any(isinstance(event, Evaluation) for event in b.events):
+    """Without the episodes of a run that was measured for throughput alone: nothing is drawn from them."""
+    if b.manifest.suite not in THROUGHPUT or any(isinstance(event, Evaluation) for event in b.events):
         return b
     return msgspec.structs.replace(b, events=[event for event in b.events if not isinstance(event, Episode)])
 

@@ -68,6 +68,8 @@ class PretendedSampler(Worker):
         self._whole = real is None and config.rule.when_weights_wait == "finish"
         self._steps, self._filled = 0, 0
         self._cut = False
+        self._drawn, self._left = (0.0, 0.0), 0
+        """Seconds of the fragment that is drawn, and its steps that are left."""
         self._renewals: list[tuple[int, int]] = []
 
     def weights(self) -> Vector:
@@ -90,17 +92,22 @@ class PretendedSampler(Worker):
         return () if self._real is None else self._real.take_finished()
 
     def work(self, argument: Rollout) -> Slices[RolloutDone]:
-        """Let the time of a fragment pass, in slices of as many steps as the real worker's."""
+        """Let the time of a fragment pass, in slices of as many steps as the real worker's.
+
+        A delay lasts for as many steps as a fragment has. So after a cut the simulator goes on with the one that it had.
+        """
         self._cut, self._filled, self._renewals = False, 0, []
-        compute_s, wait_s = self._times.fragment(self._index)
         most = 1 if argument.brief else self._horizon
-        step_ns = (compute_s + wait_s) / self._horizon * 1e9
-        slow = step_ns > SLOW_NS and self._real is None
-        # The real worker gives way after every slow step, and its host looks for messages after some milliseconds.
-        size = most if self._whole else max(1, int(QUANTUM_NS / step_ns)) if slow else TIMED
         slices = None if self._real is None else self._real.work(argument)
         while self._filled < most and not self._cut:
-            steps = min(size, most - self._filled)
+            if not self._left:
+                self._drawn, self._left = self._times.fragment(self._index), self._horizon
+            compute_s, wait_s = self._drawn
+            step_ns = (compute_s + wait_s) / self._horizon * 1e9
+            slow = step_ns > SLOW_NS and self._real is None
+            # The real worker gives way after every slow step, and its host looks for messages after some milliseconds.
+            size = most if self._whole else max(1, int(QUANTUM_NS / step_ns)) if slow else TIMED
+            steps = min(size, most - self._filled, self._left)
             for took in self._process.compute(compute_s * steps / self._horizon, deaf=self._whole):
                 self.account.busy_ns["env"] += took
                 yield
@@ -108,8 +115,11 @@ class PretendedSampler(Worker):
                 self.account.wait_ns["simulator"] += self._process.sleep(wait_s * steps / self._horizon, deaf=self._whole)
                 yield
             self._filled += steps
+            self._left -= steps
             if slices is not None and self._filled < most and not self._cut:
                 next(slices)
+        if not self._cut:
+            self._left = 0
         if slices is not None:
             return self._counted(complete(slices))
         samples = self._filled * self._environments

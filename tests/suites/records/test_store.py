@@ -18,6 +18,8 @@ from suites.records.bundle import BundleError
 from suites.records.events import (
     Counter,
     Delays,
+    Episode,
+    Evaluation,
     Histogram,
     NodeCheck,
     NodeUsage,
@@ -89,6 +91,18 @@ def test_a_sealed_session_has_everything_that_its_folder_had(tmp_path):
         else False
     )
     assert sorted(path.name for path in tmp_path.iterdir()) == ["one.parquet", "session"]
+
+
+@pytest.mark.parametrize(
+    ("suite", "judged", "keeps"),
+    [("asynchrony", True, True), ("asynchrony", False, False), ("scaling", False, False), ("disciplines", False, True)],
+)
+def test_episodes_are_sealed_where_something_is_drawn_from_them(tmp_path, suite, judged, keeps):
+    events = [event for event in EVENTS if judged or not isinstance(event, Evaluation)]
+    make(tmp_path / "session", events=events, suite=suite)
+    archive.seal(tmp_path / "session", tmp_path / "one.parquet")
+    (sealed,) = archive.read(tmp_path / "one.parquet")
+    assert sealed.events == [event for event in events if keeps or not isinstance(event, Episode)]
 
 
 def test_pandas_opens_it(tmp_path):
