@@ -17,6 +17,9 @@ NAMES = {cell.workload: cell for cell in sweep.SPLITS}
 """Cells by workload."""
 
 Rates = Mapping[str, Mapping[Block, float]]
+"""Samples a second by system and block."""
+ByCell = Mapping[Setting, Mapping[Block, float]]
+"""Samples a second of one system by cell and block."""
 
 
 @dataclass(frozen=True)
@@ -31,31 +34,47 @@ class Compared:
     """The split that was predicted to be best; None: nothing was predicted."""
     worth: Row | None
     """Samples a second of the chosen split over the best one's, within blocks."""
+    gain: Row | None
+    """Samples a second of the best split over the barrier's best one, within blocks; None: it is the barrier."""
 
 
 def of(bundles: Sequence[Bundle], predictions: Predictions | None) -> list[Compared]:
     """Compare what was measured with what was predicted, for each serial share and discipline."""
     measured: dict[str, Rates] = {name: analysis.rates([b for b in bundles if b.manifest.workload == name]) for name in NAMES}
-    found = []
+    found: list[Compared] = []
     for serial in sweep.SERIAL:
         cells = [cell for cell in sweep.SPLITS if cell.split is not None and cell.split.serial == serial]
-        for system in sweep.PROFILES["split"].systems:
-            rates = {cell: own for cell in cells if (own := measured[cell.workload].get(system))}
-            if rates:
-                found.append(_compared(serial, system, rates, predictions))
+        own = {
+            system: {cell: rates for cell in cells if (rates := measured[cell.workload].get(system))}
+            for system in sweep.PROFILES["split"].systems
+        }
+        found += [_compared(serial, system, own, predictions) for system, at in own.items() if at]
     return found
 
 
-def _compared(
-    serial: float, system: str, rates: Mapping[Setting, Mapping[Block, float]], predictions: Predictions | None
-) -> Compared:
-    best = max(rates, key=lambda cell: sum(rates[cell].values()) / len(rates[cell]))
+def _best(rates: ByCell) -> Setting:
+    """The split of most samples a second, in the mean over blocks."""
+    return max(rates, key=lambda cell: sum(rates[cell].values()) / len(rates[cell]))
+
+
+def _over(name: str, system: str, baseline: str, of: tuple[ByCell, Setting], other: tuple[ByCell, Setting]) -> Row:
+    """Samples a second of one split over those of another one, within blocks."""
+    (rates, cell), (others, place) = of, other
+    blocks = sorted(rates[cell].keys() & others[place].keys())
+    pair = [rates[cell][block] for block in blocks], [others[place][block] for block in blocks]
+    return analysis.row(cell.workload, system, name, "ratio", paired_ratio(*pair), baseline=baseline)
+
+
+def _compared(serial: float, system: str, measured: Mapping[str, ByCell], predictions: Predictions | None) -> Compared:
+    rates, barrier = measured[system], measured[sweep.BARRIER]
+    best = _best(rates)
+    gain = None
+    if system != sweep.BARRIER and barrier:
+        gain = _over("over_best_barrier_ratio", system, sweep.BARRIER, (rates, best), (barrier, _best(barrier)))
     told = {cell: predictions.of(cell.workload).get(system) for cell in rates} if predictions is not None else {}
     foretold = {cell: one.steps_per_s for cell, one in told.items() if one is not None}
     if not foretold:
-        return Compared(serial, system, best, None, None)
+        return Compared(serial, system, best, None, None, gain)
     chosen = max(foretold, key=lambda cell: foretold[cell])
-    blocks = sorted(rates[chosen].keys() & rates[best].keys())
-    pair = [rates[chosen][block] for block in blocks], [rates[best][block] for block in blocks]
-    worth = analysis.row(chosen.workload, system, "over_best_split_ratio", "ratio", paired_ratio(*pair), baseline=system)
-    return Compared(serial, system, best, chosen, worth)
+    worth = _over("over_best_split_ratio", system, system, (rates, chosen), (rates, best))
+    return Compared(serial, system, best, chosen, worth, gain)

@@ -46,18 +46,18 @@ class Choice:
 
 def choice(b: Bundle) -> Choice | None:
     """The choice of a run; None: it made none."""
-    counted = {event.name: event.value for event in b.events if isinstance(event, Counter)}
+    counted = {event.name: event.value for event in b.of(Counter)}
     rules = [name.removeprefix(CHOSEN) for name in counted if name.startswith(CHOSEN)]
     return Choice(rules[0].replace("_", "-"), counted.get("choice_price", 0.0)) if rules else None
 
 
 def machine_share(b: Bundle) -> float | None:
     """CPU seconds over cores x time, of all processes of a run, from its first step to its last progress."""
-    began = next((event.ns for event in b.events if isinstance(event, FirstStep)), None)
-    ended = max((event.ns for event in b.events if isinstance(event, Progress)), default=None)
+    began = next((event.ns for event in b.of(FirstStep)), None)
+    ended = max((event.ns for event in b.of(Progress)), default=None)
     if began is None or ended is None:
         return None
-    within = [event for event in b.events if isinstance(event, Usage) and began <= event.ns <= ended]
+    within = [event for event in b.of(Usage) if began <= event.ns <= ended]
     if len(within) < 2:
         return None
     first, last = within[0], within[-1]
@@ -251,7 +251,7 @@ def stated_before(bundles: Sequence[Bundle], stated: Mapping[str, Statement]) ->
             return None, f"Session {session} stated no predictions in its plan, so nothing is compared."
         own = plan.predictions
         began = min(
-            (event.wall_ns for b in bundles if b.manifest.session == session for event in b.events if isinstance(event, Phase)),
+            (event.wall_ns for b in bundles if b.manifest.session == session for event in b.of(Phase)),
             default=None,
         )
         if began is None or not _seconds(own.written) <= _seconds(plan.written) <= began / 1e9:

@@ -76,7 +76,7 @@ def understand(bundle: Bundle) -> Run:
         when the bundle lacks a first step or snapshots.
     """
     learnt = learning(bundle)
-    usage = [event for event in bundle.events if isinstance(event, Usage)]
+    usage = bundle.of(Usage)
     taken = learnt.snapshots[-1].steps
     steady = [s for s in learnt.snapshots if s.steps >= WARM_UP_SHARE * taken]
     rate = (steady[-1].steps - steady[0].steps) / ((steady[-1].ns - steady[0].ns) / 1e9) if len(steady) > 1 else float("nan")
@@ -84,8 +84,8 @@ def understand(bundle: Bundle) -> Run:
         **vars(learnt),
         bundle=bundle,
         label=label_of(bundle),
-        counters={event.name: event.value for event in bundle.events if isinstance(event, Counter)},
-        processes=tuple(event for event in bundle.events if isinstance(event, Process)),
+        counters={event.name: event.value for event in bundle.of(Counter)},
+        processes=tuple(bundle.of(Process)),
         production_steps_per_s=rate,
         cpu_s=max((u.cpu_s for u in usage), default=float("nan")),
         peak_rss_bytes=max((u.rss_bytes for u in usage), default=float("nan")),

@@ -26,7 +26,7 @@ import heapq
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -109,10 +109,9 @@ def _mean(counts: dict[int, int]) -> float:
 
 def times(b: Bundle) -> Times | None:
     """Durations of a run; None if it lacks them."""
-    found = [event for event in b.events if isinstance(event, Histogram) and event.counts]
-    whole = [event.counts for event in found if event.name == "actor_fragment_ms"]
+    whole = [event.counts for event in b.of(Histogram) if event.counts and event.name == "actor_fragment_ms"]
     rounds = staleness.histogram(b, "learner_round_ms")
-    consumed = sum(event.value for event in b.events if isinstance(event, Counter) and event.name == CONSUMED)
+    consumed = sum(event.value for event in b.of(Counter) if event.name == CONSUMED)
     seconds = _seconds_a_sample(b)
     workload, system = b.manifest.configuration["workload"], b.manifest.configuration["system"]
     # The account of an actor that was killed is missing, and means over the others would be of another crew.
@@ -135,10 +134,10 @@ def times(b: Bundle) -> Times | None:
 
 def _seconds_a_sample(b: Bundle) -> list[float]:
     """Seconds of work for a sample, of each actor that made any."""
-    processes = {event.role: event for event in b.events if isinstance(event, Process)}
+    processes = {event.role: event for event in b.of(Process)}
     found = []
-    for event in b.events:
-        if isinstance(event, Counter) and event.name == "actor_samples_produced" and event.value:
+    for event in b.of(Counter):
+        if event.name == "actor_samples_produced" and event.value:
             account = processes[event.role]
             busy = sum(account.busy_s.get(kind, 0.0) for kind in WORKS) + account.wait_s.get("simulator", 0.0)
             found += [busy / event.value] if busy else []
@@ -211,10 +210,10 @@ def admitted_round_s(fragments_s: Sequence[float], round_s: float, chunks: int, 
 
 def rate(b: Bundle, name: str, role: str) -> float | None:
     """Samples a second in the steady part of a run, by the progress that processes reported; None without any."""
-    began = next((event.ns for event in b.events if isinstance(event, FirstStep)), None)
+    began = next((event.ns for event in b.of(FirstStep)), None)
     reports: dict[str, list[tuple[int, float]]] = {}
-    for event in b.events:
-        if isinstance(event, Progress) and event.role.startswith(role) and name in event.counts:
+    for event in b.of(Progress):
+        if event.role.startswith(role) and name in event.counts:
             reports.setdefault(event.role, []).append((event.ns, event.counts[name]))
     if began is None or not reports:
         return None
@@ -228,13 +227,29 @@ def rate(b: Bundle, name: str, role: str) -> float | None:
     return total
 
 
-def _consumed(b: Bundle) -> float | None:
-    return rate(b, "samples_consumed_unique", "learner")
+@dataclass(frozen=True)
+class Reading:
+    """A run with what several quantities are made of."""
 
+    bundle: Bundle
+    times: Times | None
+    consumed: float | None
+    """Samples trained on a second."""
 
-def _bound(b: Bundle) -> float | None:
-    t = times(b)
-    return None if t is None else bound_per_s(_discipline(b), t)
+    @cached_property
+    def bound(self) -> float | None:
+        """Most samples a second that its discipline allows."""
+        return None if self.times is None else bound_per_s(_discipline(self.bundle), self.times)
+
+    @property
+    def share(self) -> float | None:
+        """Samples trained on a second, over the bound."""
+        bound = self.bound
+        return None if self.consumed is None or bound is None else self.consumed / bound
+
+    def of_times(self, read: Callable[[Times], float | None]) -> float | None:
+        """A value of the run's durations; None where it lacks them."""
+        return None if self.times is None else read(self.times)
 
 
 def _discipline(b: Bundle) -> dict[str, Any]:
@@ -243,27 +258,17 @@ def _discipline(b: Bundle) -> dict[str, Any]:
     return chosen if isinstance(chosen, dict) else {"name": chosen or "strict"}
 
 
-def _share(b: Bundle) -> float | None:
-    consumed, bound = _consumed(b), _bound(b)
-    return None if consumed is None or bound is None else consumed / bound
-
-
-def _of_times(b: Bundle, read: Callable[[Times], float | None]) -> float | None:
-    t = times(b)
-    return None if t is None else read(t)
-
-
-QUANTITIES: dict[str, tuple[str, Callable[[Bundle], float | None]]] = {
-    "consumption_steps_per_s": ("steps/s", _consumed),
-    "production_steps_per_s": ("steps/s", lambda b: rate(b, "samples_produced", "actor")),
-    "bound_steps_per_s": ("steps/s", _bound),
-    "share_of_bound": ("ratio", _share),
-    "rho": ("ratio", lambda b: _of_times(b, lambda t: t.rho)),
-    "fragment_max_over_mean": ("ratio", lambda b: _of_times(b, lambda t: t.spread)),
-    "round_s": ("s", lambda b: _of_times(b, lambda t: t.round_s)),
-    "chunks_overwritten": ("chunks", lambda b: staleness.counted(b, "learner_chunks_overwritten")),
-    "insertion_lag_mean_rounds": ("rounds", lambda b: _mean_of(b, "learner_insertion_lag_rounds")),
-    "age_mean_rounds": ("rounds", lambda b: _mean_of(b, "learner_age_rounds")),
+QUANTITIES: dict[str, tuple[str, Callable[[Reading], float | None]]] = {
+    "consumption_steps_per_s": ("steps/s", lambda r: r.consumed),
+    "production_steps_per_s": ("steps/s", lambda r: rate(r.bundle, "samples_produced", "actor")),
+    "bound_steps_per_s": ("steps/s", lambda r: r.bound),
+    "share_of_bound": ("ratio", lambda r: r.share),
+    "rho": ("ratio", lambda r: r.of_times(lambda t: t.rho)),
+    "fragment_max_over_mean": ("ratio", lambda r: r.of_times(lambda t: t.spread)),
+    "round_s": ("s", lambda r: r.of_times(lambda t: t.round_s)),
+    "chunks_overwritten": ("chunks", lambda r: staleness.counted(r.bundle, "learner_chunks_overwritten")),
+    "insertion_lag_mean_rounds": ("rounds", lambda r: _mean_of(r.bundle, "learner_insertion_lag_rounds")),
+    "age_mean_rounds": ("rounds", lambda r: _mean_of(r.bundle, "learner_age_rounds")),
 }
 """Unit and reading of each scalar, by metric."""
 
@@ -275,7 +280,7 @@ def _mean_of(b: Bundle, name: str) -> float | None:
 
 def judged(bundles: Iterable[Bundle]) -> list[Bundle]:
     """Those whose snapshots were played."""
-    return [b for b in bundles if any(isinstance(event, Evaluation) for event in b.events)]
+    return [b for b in bundles if b.of(Evaluation)]
 
 
 def learnt(runs: Sequence[convergence.Run]) -> list[Row]:
@@ -296,11 +301,12 @@ def summarise(bundles: Sequence[Bundle]) -> list[Row]:
     rates: dict[str, dict[tuple[str, int], float]] = {}
     for label, own in sorted(by_label.items()):
         workload = own[0].manifest.workload
-        for metric, (unit, reading) in QUANTITIES.items():
-            values = [value for b in own if (value := reading(b)) is not None and math.isfinite(value)]
+        readings = [Reading(b, times(b), rate(b, "samples_consumed_unique", "learner")) for b in own]
+        for metric, (unit, read) in QUANTITIES.items():
+            values = [value for one in readings if (value := read(one)) is not None and math.isfinite(value)]
             if values:
                 rows.append(row(workload, label, metric, unit, bootstrap_iqm(values)))
-        found = {(b.manifest.session, b.manifest.block): _consumed(b) for b in own}
+        found = {(one.bundle.manifest.session, one.bundle.manifest.block): one.consumed for one in readings}
         rates[label] = {block: value for block, value in found.items() if value}
     for label, own_rates in rates.items():
         m = by_label[label][0].manifest

@@ -172,7 +172,7 @@ def seal(folder: Path, file: Path, mark: Callable[[Bundle], Bundle] | None = Non
 
 def _thinned(b: Bundle) -> Bundle:
     """Without the episodes of a run that was measured for throughput alone: nothing is drawn from them."""
-    if b.manifest.suite not in THROUGHPUT or any(isinstance(event, Evaluation) for event in b.events):
+    if b.manifest.suite not in THROUGHPUT or b.of(Evaluation):
         return b
     return msgspec.structs.replace(b, events=[event for event in b.events if not isinstance(event, Episode)])
 
@@ -266,8 +266,10 @@ def _events(table: pa.Table, tags: Sequence[str]) -> list[Any]:
         for name in kind.columns:
             column = part[name].to_pylist()
             columns.append(list(map(dict, column)) if pa.types.is_map(COLUMNS[name]) else column)
-        for place, values in zip(own, zip(*columns, strict=True), strict=True):
-            found[place] = msgspec.convert(dict(zip(kind.keys, values, strict=True)), kind.type)
+        plain = [dict(zip(kind.keys, values, strict=True)) for values in zip(*columns, strict=True)]
+        # A list at once: a call for each event takes as long as the events.
+        for place, event in zip(own, msgspec.convert(plain, list[kind.type]), strict=True):  # type: ignore[name-defined]
+            found[place] = event
     return found
 
 

@@ -9,15 +9,16 @@ from __future__ import annotations
 import os
 import re
 import time
-from functools import partial
+from collections.abc import Sequence
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 from msgspec import Meta, Struct
 
 from suites.records import limits, promises
-from suites.records.events import AnyEvent, Named, Phase, PhaseName
+from suites.records.events import AnyEvent, Event, Named, Phase, PhaseName
 from suites.records.limits import BundleError as BundleError
 from suites.records.limits import Count, Key, Name, Number, Prose, Room, Text
 from suites.records.promises import Few
@@ -27,6 +28,7 @@ CERTIFICATE = "certificate.json"
 PARTIAL = ".partial"
 """Suffix of a cell's directory until it is measured and evaluated."""
 
+Kind = TypeVar("Kind", bound=Event)
 Scalar = bool | Annotated[int, Meta(ge=-(2**53), le=2**53)] | Number | Text
 
 
@@ -98,12 +100,23 @@ class Certificate(Struct, frozen=True, forbid_unknown_fields=True):
     """Systems that could not be certified, and why."""
 
 
-class Bundle(Struct, frozen=True):
+class Bundle(Struct, frozen=True, dict=True):
     """A manifest with its events."""
 
     manifest: Manifest
     events: list[AnyEvent]
     path: Path
+
+    @cached_property
+    def _by_kind(self) -> dict[type[Event], list[Any]]:
+        found: dict[type[Event], list[Any]] = {}
+        for event in self.events:
+            found.setdefault(type(event), []).append(event)
+        return found
+
+    def of(self, kind: type[Kind]) -> Sequence[Kind]:
+        """Events of one kind, in order. An analysis asks for many things of a run, and looks through all events once."""
+        return self._by_kind.get(kind, ())
 
 
 def marked(bundle: Bundle, division: Literal["closed", "open"], tuned: bool) -> Bundle:

@@ -168,7 +168,7 @@ def understand(bundle: Bundle) -> Run:
         "socket_bytes_per_payload_byte": _overhead(bundle, usage),
         **{f"{phase}_s": phases.get(phase) for phase in ("testbed", "check", "setup")},
     }
-    trained = any(isinstance(event, Evaluation) for event in bundle.events)
+    trained = bool(bundle.of(Evaluation))
     return Run(bundle, seconds, metrics, rates, learning(bundle) if trained else None)
 
 
@@ -177,13 +177,13 @@ class _Progress:
 
     def __init__(self, bundle: Bundle) -> None:
         self._name = bundle.path.name
-        firsts = [event.ns for event in bundle.events if isinstance(event, FirstStep)]
+        firsts = [event.ns for event in bundle.of(FirstStep)]
         if not firsts:
             raise ValueError(f"{self._name}: no first environment step was told")
         self._first = min(firsts)
         told: dict[str, list[Progress]] = {}
-        for event in bundle.events:
-            if isinstance(event, Progress) and event.ns > self._first and not set(COUNTED.values()).isdisjoint(event.counts):
+        for event in bundle.of(Progress):
+            if event.ns > self._first and not set(COUNTED.values()).isdisjoint(event.counts):
                 told.setdefault(event.role, []).append(event)
         if not told:
             raise ValueError(f"{self._name}: no process reported progress")
@@ -235,9 +235,8 @@ _MEANS = (
 
 def _by_node(bundle: Bundle) -> dict[int, list[NodeUsage]]:
     found: dict[int, list[NodeUsage]] = {}
-    for event in bundle.events:
-        if isinstance(event, NodeUsage):
-            found.setdefault(event.node, []).append(event)
+    for event in bundle.of(NodeUsage):
+        found.setdefault(event.node, []).append(event)
     return {node: sorted(samples, key=lambda sample: sample.ns) for node, samples in found.items()}
 
 
@@ -260,13 +259,13 @@ def _rates(samples: Sequence[NodeUsage], start: int, end: int, cores: float | No
 
 def _busy_share(bundle: Bundle, measured_s: float) -> float | None:
     """Busy share of the learner, in its own process or in the driver's."""
-    processes = (event for event in bundle.events if isinstance(event, Process))
+    processes = bundle.of(Process)
     return _mean(p.busy_s["update"] / measured_s for p in processes if "update" in p.busy_s and measured_s > 0)
 
 
 def _overhead(bundle: Bundle, usage: dict[int, list[NodeUsage]]) -> float | None:
     """Bytes handed to sockets over the payload that had to travel, of the whole run; None: nothing crosses, or unknown."""
-    payload = sum(event.value for event in bundle.events if isinstance(event, Counter) and event.name.endswith(PAYLOAD))
+    payload = sum(event.value for event in bundle.of(Counter) if event.name.endswith(PAYLOAD))
     handed = _total(samples[-1].socket_bytes for samples in usage.values())
     return None if handed is None or payload <= 0 else handed / payload
 

@@ -32,8 +32,8 @@ def node_role(number: int) -> str:
 def readings(bundle: Bundle) -> dict[int, dict[str, float]]:
     """By node, its counters of `BEFORE` and `AFTER`; empty for a bundle of an earlier version."""
     found: dict[int, dict[str, float]] = {}
-    for event in bundle.events:
-        if isinstance(event, Counter) and event.name in (BEFORE, AFTER):
+    for event in bundle.of(Counter):
+        if event.name in (BEFORE, AFTER):
             found.setdefault(int(event.role.removeprefix(node_role(0)[:-1])), {})[event.name] = event.value
     return found
 
@@ -85,8 +85,7 @@ def check_points(bundles: Iterable[Bundle]) -> pd.DataFrame:
         what(bundle) | msgspec.structs.asdict(event) | speeds.get(event.node, {})
         for bundle in bundles
         for speeds in [readings(bundle)]
-        for event in bundle.events
-        if isinstance(event, NodeCheck)
+        for event in bundle.of(NodeCheck)
     ]
     columns = [*WHAT, *(name for name in NodeCheck.__struct_fields__ if name != "ns"), BEFORE, AFTER]
     return pd.DataFrame(rows, columns=columns)

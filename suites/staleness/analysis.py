@@ -51,8 +51,8 @@ def distributions(bundles: list[Bundle]) -> pd.DataFrame:
 def histogram(b: Bundle, name: str) -> collections.Counter[int]:
     """All learners' counts together."""
     total: collections.Counter[int] = collections.Counter()
-    for event in b.events:
-        if isinstance(event, Histogram) and event.name == name:
+    for event in b.of(Histogram):
+        if event.name == name:
             total.update(event.counts)
     return total
 
@@ -101,7 +101,7 @@ def _quantile(b: Bundle, name: str, share: float) -> float | None:
 
 def waiting_share(b: Bundle, role: str, cause: str) -> float | None:
     """Share of time for which all processes of a kind of role waited for this cause; None if there are none."""
-    own = [event for event in b.events if isinstance(event, Process) and event.role.startswith(role)]
+    own = [event for event in b.of(Process) if event.role.startswith(role)]
     # What follows the run's end is no part of it.
     accounts = [[*p.busy_s.values(), *(s for name, s in p.wait_s.items() if name != "stop")] for p in own]
     total = sum(sum(seconds) for seconds in accounts)
@@ -110,5 +110,4 @@ def waiting_share(b: Bundle, role: str, cause: str) -> float | None:
 
 def counted(b: Bundle, name: str) -> float | None:
     """The first total of this name; None if there is none."""
-    values = [event.value for event in b.events if isinstance(event, Counter) and event.name == name]
-    return values[0] if values else None
+    return next((event.value for event in b.of(Counter) if event.name == name), None)

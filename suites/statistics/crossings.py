@@ -16,7 +16,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from suites.records.bundle import Bundle
-from suites.records.events import AnyEvent, Episode, Evaluation, FirstStep, Snapshot, Usage
+from suites.records.events import Episode, Evaluation, FirstStep, Snapshot, Usage
 from suites.statistics.intervals import (
     Estimate,
     bootstrap_iqm,
@@ -79,17 +79,16 @@ def learning(bundle: Bundle) -> Learning:
         when the bundle lacks a first step or snapshots.
     """
     workload: Mapping[str, Any] = bundle.manifest.configuration["workload"]
-    first = next((e for e in bundle.events if isinstance(e, FirstStep)), None)
-    snapshots = [e for e in bundle.events if isinstance(e, Snapshot)]
+    first = next(iter(bundle.of(FirstStep)), None)
     budget, thresholds = workload["budget_steps"], workload["thresholds"]
     # A final oversized batch is not counted.
-    snapshots = [s for s in snapshots if s.steps <= budget]
+    snapshots = [s for s in bundle.of(Snapshot) if s.steps <= budget]
     if first is None or not snapshots:
         raise ValueError(f"{bundle.path}: a completed run has a first step and snapshots")
     start = first.ns
-    episodes = sorted((e for e in bundle.events if isinstance(e, Episode) and e.steps <= budget), key=lambda e: e.ns)
+    episodes = sorted((e for e in bundle.of(Episode) if e.steps <= budget), key=lambda e: e.ns)
     returns = [e.episode_return for e in episodes]
-    evaluations = [(e, float(np.mean(e.returns))) for e in bundle.events if isinstance(e, Evaluation)]
+    evaluations = [(e, float(np.mean(e.returns))) for e in bundle.of(Evaluation)]
     curve = {e.steps: mean for e, mean in evaluations if e.purpose == "curve"}
     judged = [s for s in snapshots if s.steps in curve]
     scores = [curve[s.steps] for s in judged]
@@ -102,7 +101,7 @@ def learning(bundle: Bundle) -> Learning:
         columns = {"seconds": [seconds(e) for e in events], "steps": [e.steps for e in events], "mean_return": means}
         return pd.DataFrame(columns)
 
-    clock = _CoreClock(bundle.events, start)
+    clock = _CoreClock(bundle.of(Usage), start)
     crossings: dict[str, Crossing | None] = dict.fromkeys(KINDS)
 
     def crossed(at: Episode | Snapshot, before: Episode | Snapshot) -> Crossing:
@@ -126,8 +125,8 @@ def learning(bundle: Bundle) -> Learning:
 class _CoreClock:
     """CPU seconds of the whole run since its first step, where they were sampled from then on."""
 
-    def __init__(self, events: Iterable[AnyEvent], start: int) -> None:
-        usage = sorted((e for e in events if isinstance(e, Usage)), key=lambda u: u.ns)
+    def __init__(self, usage: Iterable[Usage], start: int) -> None:
+        usage = sorted(usage, key=lambda u: u.ns)
         self._start = start
         self._known = len(usage) > 1 and usage[0].ns <= start
         self._at, self._used = [u.ns for u in usage], [u.cpu_s for u in usage]

@@ -125,12 +125,12 @@ def _returns(run: Bundle) -> Iterator[str]:
     workload = run.manifest.configuration["workload"]
     env = str(workload.get("env"))
     low, high = RETURNS.get(env, (float("-inf"), float("inf")))
-    found = [event.episode_return for event in run.events if isinstance(event, Episode)]
-    found += [value for event in run.events if isinstance(event, Evaluation) for value in event.returns]
+    found = [event.episode_return for event in run.of(Episode)]
+    found += [value for event in run.of(Evaluation) for value in event.returns]
     if outside := next((value for value in found if not low <= value <= high), None):
         yield f"it has a return of {outside:g}; {env} gives {low:g} to {high:g}"
     longest = _longest(env)
-    lengths = [event.length for event in run.events if isinstance(event, Episode)]
+    lengths = [event.length for event in run.of(Episode)]
     if longest is not None and max(lengths, default=0) > longest + _slack(longest):
         yield f"it has an episode of {max(lengths)} steps; {env} ends after {longest}"
     if env == "CartPole-v1" and any(
@@ -140,7 +140,7 @@ def _returns(run: Bundle) -> Iterator[str]:
     ):
         yield "a return of CartPole-v1 is not the episode's length"
     episodes = workload.get("evaluation", {}).get("episodes")
-    curve = [event for event in run.events if isinstance(event, Evaluation) and event.purpose == "curve"]
+    curve = [event for event in run.of(Evaluation) if event.purpose == "curve"]
     if episodes is not None and any(len(event.returns) != episodes for event in curve):
         yield f"a policy was not evaluated in {episodes} episodes"
 
@@ -162,7 +162,7 @@ def _turns(session: Session, verdict: Verdict) -> None:
     """Runs of a session follow one another; none begins before another one ended."""
     begun: list[tuple[int, float, Manifest]] = []
     for run in session.runs:
-        starts = [event.wall_ns for event in run.events if isinstance(event, Phase)]
+        starts = [event.wall_ns for event in run.of(Phase)]
         if starts:
             begun.append((min(starts), sum(run.manifest.phases_s.values()), run.manifest))
     begun.sort(key=lambda one: one[0])

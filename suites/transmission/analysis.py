@@ -86,8 +86,7 @@ def delays(bundles: Iterable[Bundle]) -> pd.DataFrame:
     rows = [
         (b.manifest.workload, b.manifest.explorers, event.size_bytes, label_of(b), percentile, nanoseconds / 1e9)
         for b in bundles
-        for event in b.events
-        if isinstance(event, Delays)
+        for event in b.of(Delays)
         for percentile, nanoseconds in enumerate(event.percentiles_ns)
     ]
     columns = [*KEYS, "system", "percentile", "seconds"]
