@@ -52,7 +52,8 @@ def command(view: View, runs: list[Bundle]) -> str:
     manifests = [b.manifest for b in runs]
     first = manifests[0]
     systems = list(dict.fromkeys(m.system for m in sorted(manifests, key=lambda m: m.position)))
-    words = ["python", "-m", "suites", "run", view.suite, "--profile", first.profile, "--workloads", view.workload]
+    words = ["python", "-m", "suites", "run", view.suite, "--profile", first.profile]
+    words += ["--workloads", ",".join(view.workloads_of(runs))]
     words += ["--systems", ",".join(view.in_order(systems))]
     words += ["--seeds", str(len({m.block for m in manifests})), "--first-seed", str(min(m.seed for m in manifests))]
     if not any(m.replica for m in manifests):
@@ -60,6 +61,10 @@ def command(view: View, runs: list[Bundle]) -> str:
     if view.counts_nodes:
         nodes = sorted({m.nodes for m in manifests})
         words += ["--testbed", first.testbed, "--nodes", ",".join(map(str, nodes))]
+    stated = view.data.stated.get(first.session)
+    if stated is not None and stated.predictions is not None:
+        # The plan that is sealed with them holds what this file held.
+        words += ["--predictions", "FILE"]
     if "options" in first.configuration:
         # The plan that is sealed with them holds what these files held.
         words += ["--tuned", "FILE..."]

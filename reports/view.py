@@ -90,6 +90,10 @@ class View:
         """The workload's id, and what tells it apart."""
         return f"{self.workload} ({self.apart})" if self.apart else self.workload
 
+    def workloads_of(self, runs: Sequence[Bundle]) -> list[str]:
+        """Workloads to be named to `run`, to measure these runs of one session again."""
+        return [self.workload]
+
     @property
     def slug(self) -> str:
         """What the names of its figures and tables begin with."""

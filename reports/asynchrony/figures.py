@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from reports.asynchrony.view import RUNGS, Mapped
+from reports.asynchrony.view import Mapped
 from reports.looks import BLUE, DASHED, GREEN, GREY, INK, ORANGE, PURPLE, SKY, VERMILION
 from reports.marks import Mark, plain_log
 from reports.styles import Drawing, Plot, Style, drawing
@@ -202,15 +202,13 @@ def _compared(view: Mapped) -> Iterator[Mark]:
 
 def ladder(views: Sequence[Mapped], style: Style) -> Drawing | None:
     """A panel for each of the fixed cells: the gain of each rung over the barrier, what was predicted, and its bound."""
-    fixed = [cell.workload for cell in sweep.CONFIRMED]
-    panels = [(view, cell) for view in views for cell in view.cells if cell.workload in fixed]
+    panels = [(view, cell) for view in views for cell in view.fixed]
     if not panels:
         return None
     figure, axes = style.panels(len(panels), (2.9, 2.4), (2, 1), sharey=True)
     marks: list[Mark] = []
     for (view, cell), axis in zip(panels, axes, strict=True):
-        rungs = [(rung, system, *view.of_rung(cell, system)) for rung, systems in RUNGS.items() for system in systems]
-        shown = [one for one in rungs if one[2] is not None or one[1] == sweep.BARRIER]
+        shown = view.rungs(cell)
         for place, (rung, system, gain, foretold) in enumerate(shown):
             marker, colour = _look(view.discipline(system))
             row: Row = {"value": 1.0, "ci_low": None, "ci_high": None, "n": None} if gain is None else gain

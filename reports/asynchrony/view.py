@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from reports.asynchrony import chosen, splits
 from reports.asynchrony.chosen import Judged
@@ -16,22 +17,33 @@ from suites.asynchrony.analysis import Cell, Outcome, Score
 from suites.asynchrony.sweep import Setting
 from suites.records.bundle import Bundle
 from suites.records.predictions import TIE, Forecast, Predictions
+from suites.statistics.intervals import paired_ratio
 
 RUNGS = {
     "barrier": (sweep.BARRIER,),
     "overlap": ("tianji-exactly-one-round", "tianji-admitted-in-order-1"),
     "event-driven": ("tianji-quota-free", "tianji-free"),
-    "bounded": ("tianji-admitted-1", "tianji-relaxed"),
+    "bounded": ("tianji-admitted-1", sweep.RELAXED),
     "grouped": (sweep.GROUPED,),
 }
 """The ladder: what each discipline lets go of."""
+
+
+class Rung(NamedTuple):
+    """One discipline on the ladder in one cell."""
+
+    name: str
+    system: str
+    gain: Row | None
+    """Throughput over the barrier's; None for the barrier."""
+    foretold: Forecast | None
 
 
 class Mapped(View):
     """Runs of every cell on one machine."""
 
     suite = "asynchrony"
-    parts = ("cells", "forecasts", "splits", "chosen", "returns")
+    parts = ("cells", "rungs", "forecasts", "splits", "chosen", "returns")
     order = sweep.SYSTEMS
 
     def __init__(self, data: Dataset, key: Key, **scope: Any) -> None:
@@ -51,6 +63,9 @@ class Mapped(View):
     @property
     def subject(self) -> str:
         return self.key.machine
+
+    def workloads_of(self, runs: Sequence[Bundle]) -> list[str]:
+        return sorted({sweep.plain(b.manifest.workload) for b in runs})
 
     @property
     def name(self) -> str:
@@ -126,17 +141,42 @@ class Mapped(View):
         value = None if told is None or label == sweep.BARRIER else told.return_ratio
         return "-" if value is None else f"{value:.2f}x"
 
-    def of_rung(self, cell: Cell, system: str) -> tuple[Row | None, Forecast | None]:
-        """Throughput of a rung over the barrier's, and its prediction; None where there is none.
+    @property
+    def fixed(self) -> list[Cell]:
+        """Cells that were fixed before any session, in which the ladder is shown."""
+        names = [cell.workload for cell in sweep.CONFIRMED]
+        return [cell for cell in self.cells if cell.workload in names]
+
+    def rungs(self, cell: Cell) -> list[Rung]:
+        """The ladder in one cell, as far as it was measured.
 
         Groups are measured in a session of their own, beside a barrier of their own.
         """
-        workload, predictions = cell.workload, self.predictions
-        if system == sweep.GROUPED:
-            workload += sweep.LADDER
-            own = [b for b in self.bundles if b.manifest.workload == workload]
-            predictions = analysis.stated_before(own, self.data.stated)[0] if own else None
-        return self.gain(workload, system), None if predictions is None else predictions.of(cell.workload).get(system)
+        found = []
+        for name, systems in RUNGS.items():
+            for system in systems:
+                workload, predictions = cell.workload, self.predictions
+                if system == sweep.GROUPED:
+                    workload += sweep.LADDER
+                    own = self._beside_groups(cell)
+                    predictions = analysis.stated_before(own, self.data.stated)[0] if own else None
+                told = None if predictions is None else predictions.of(cell.workload).get(system)
+                found.append(Rung(name, system, self.gain(workload, system), told))
+        return [one for one in found if one.gain is not None or one.system == sweep.BARRIER]
+
+    def _beside_groups(self, cell: Cell) -> list[Bundle]:
+        return [b for b in self.bundles if b.manifest.workload == cell.workload + sweep.LADDER]
+
+    def over_one_learner(self, cell: Cell) -> Row | None:
+        """Throughput of the groups over that of relaxed with one learner, within blocks; None where either is missing."""
+        rates = analysis.rates(self._beside_groups(cell))
+        if not {sweep.GROUPED, sweep.RELAXED} <= rates.keys():
+            return None
+        several, one = rates[sweep.GROUPED], rates[sweep.RELAXED]
+        blocks = sorted(several.keys() & one.keys())
+        pair = [several[block] for block in blocks], [one[block] for block in blocks]
+        name = cell.workload + sweep.LADDER
+        return analysis.row(name, sweep.GROUPED, "over_one_learner_ratio", "ratio", paired_ratio(*pair), baseline=sweep.RELAXED)
 
     @property
     def _split(self) -> list[Bundle]:

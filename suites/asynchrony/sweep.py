@@ -11,13 +11,14 @@ BASE = "cartpole-ppo-equal"
 """Every cell is this workload with other delays and another number of actors. Rounds have as many samples in each."""
 BARRIER = "tianji"
 """Ratios are over it: on policy it waits for every actor, and then for the learner."""
+RELAXED = "tianji-relaxed"
 SYSTEMS = (
     BARRIER,
     "tianji-quota-free",
     "tianji-exactly-one-round",
     "tianji-admitted-in-order-1",
     "tianji-admitted-1",
-    "tianji-relaxed",
+    RELAXED,
     "tianji-free",
 )
 ALPHA = 1.5
@@ -129,7 +130,7 @@ FRESH = (
     Setting("unequal", 16, 1.6, 2.0),
 )
 """Cells in which `auto` is judged: no rho, M and number of actors of the map are among them."""
-CANDIDATES = (BARRIER, "tianji-quota-free", "tianji-exactly-one-round", "tianji-relaxed")
+CANDIDATES = (BARRIER, "tianji-quota-free", "tianji-exactly-one-round", RELAXED)
 """Systems of the rules among which `auto` chooses."""
 AUTO = ("tianji-auto", "tianji-auto-priced")
 """By throughput alone, and by the price of staleness that was fitted on CartPole."""
@@ -176,7 +177,7 @@ def plain(workload: str) -> str:
 PROFILES = {
     "smoke": Profile(
         cells=(*CONFIRMED[::3], CONFIRMED[2], Setting("tail", 2, 1.4, 1.0)),
-        systems=(BARRIER, "tianji-exactly-one-round", "tianji-relaxed"),
+        systems=(BARRIER, "tianji-exactly-one-round", RELAXED),
         blocks=1,
         seconds=6.0,
     ),
@@ -184,7 +185,7 @@ PROFILES = {
     # a run's set-up.
     "standard": Profile(blocks=5, seconds=10.0),
     # 30 runs a block, and 150 in all: half an hour.
-    "split": Profile(cells=SPLITS, systems=(BARRIER, "tianji-relaxed"), blocks=5, seconds=10.0),
+    "split": Profile(cells=SPLITS, systems=(BARRIER, RELAXED), blocks=5, seconds=10.0),
     # 12 cells of 6 systems: 216 runs, an hour and a half. A quarter of a run is left out of its throughput; in it `auto` should
     # have chosen.
     "auto": Profile(cells=FRESH, systems=(*CANDIDATES, *AUTO), blocks=3, seconds=20.0),
@@ -192,7 +193,7 @@ PROFILES = {
     # block takes 540 s: 3 hours, and what relaxed needs in steps beyond that.
     "confirm": Profile(
         cells=CONFIRMED,
-        systems=(BARRIER, "tianji-relaxed"),
+        systems=(BARRIER, RELAXED),
         blocks=20,
         twice="",
         seconds=None,
@@ -200,7 +201,7 @@ PROFILES = {
         suffix=TO_RETURN,
     ),
     # 80 runs with the second ones of the barrier: 25 minutes.
-    "ladder": Profile(cells=CONFIRMED, systems=(BARRIER, "tianji-relaxed", GROUPED), blocks=5, seconds=10.0, suffix=LADDER),
+    "ladder": Profile(cells=CONFIRMED, systems=(BARRIER, RELAXED, GROUPED), blocks=5, seconds=10.0, suffix=LADDER),
 }
 BUDGET_SECONDS = 240.0
 """Most seconds of a run that goes on to its return: more than the barrier takes for the budget of steps at rho 1 and M 3."""

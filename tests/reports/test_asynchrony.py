@@ -1,10 +1,14 @@
 """What a report says of the asynchrony suite: winners and ties, what predictions come to, and which are refused."""
 
+import re
+from pathlib import Path
+
 import mapped
+import pandas as pd
 import pytest
 from PIL import Image
 
-from reports import dataset, picture, readme
+from reports import dataset, picture, readme, sessions
 from reports.__main__ import main as report
 from reports.asynchrony.figures import forecasts, ladder, pays
 from reports.asynchrony.view import Mapped
@@ -177,6 +181,30 @@ def test_groups_are_the_last_rung_beside_a_barrier_of_their_own(tmp_path):
     assert (last.rung, last.system) == ("grouped", "tianji-grouped")
     assert (last.value, last.predicted) == pytest.approx((5.0, 5.1))
     assert len(marks) == 1 + 7
+    table = view.frame("rungs")
+    assert list(table["Discipline"][-1:]) == ["grouped"]
+    assert list(table["Predicted"][-1:]) == ["5.10"]
+    # In their own session relaxed with one learner has 3.5 times the barrier's throughput.
+    assert table["Over one learner"].iloc[-1].startswith("1.43x")
+    assert set(table["Over one learner"][:-1]) == {"-"}
+    assert len(table) == 7
+
+
+def test_a_session_s_command_names_its_own_cells_and_asks_for_predictions(tmp_path):
+    cells = [FIXED, OTHER]
+    mapped.make(tmp_path / "all" / "map", measured, cells, mapped.forecast(foretold, cells))
+    mapped.make(tmp_path / "all" / "ladder", measured, [FIXED], systems=("tianji",), session="g", suffix="-ladder")
+    (view,) = Mapped.all(dataset.load([tmp_path / "all"]))
+    ladder_s, map_s = (source.command for source in sessions.sources(view))
+    assert f"--workloads {','.join(sorted(cell.workload for cell in cells))} " in map_s
+    assert "--predictions FILE" in map_s
+    assert f"--workloads {FIXED.workload} " in ladder_s, "without the suffix, which the profile gives"
+    assert "--predictions" not in ladder_s
+
+
+def test_without_groups_nothing_is_compared_with_one_learner(view):
+    assert view.over_one_learner(view.cells[0]) is None
+    assert "grouped" not in set(view.frame("rungs")["Rung"])
 
 
 def split_rate(cell, system, block):
@@ -254,3 +282,23 @@ def test_predictions_are_sealed_with_the_session(session, view, tmp_path):
 def test_of_equally_fresh_leaders_the_first_wins():
     assert freshest([("b", 1.2), ("c", 0.9), ("d", 0.2), ("a", 0.6)]) == "d"
     assert freshest([("b", 0.6), ("c", 0.2)]) == "b"
+
+
+def test_the_document_s_splits_are_those_of_the_sealed_session():
+    """The page has the middles of intervals, and the best split in bold."""
+    root = Path(__file__).parents[2] / "docs"
+    text = (root / "asynchrony-suite.md").read_text()
+    rows = re.findall(r"^\| (0(?:\.\d)?) \| (barrier|relaxed) \| (.*) \| (\S+x.*?) \|$", text, re.MULTILINE)
+    table = pd.read_csv(root / "report" / "tables" / "asynchrony-splits.csv", dtype=str)
+    splits = ["16 x 1", "8 x 2", "4 x 4", "2 x 8", "1 x 16"]
+    assert len(rows) == len(table) == 6
+    for (serial, discipline, rates, worth), (_, told) in zip(rows, table.iterrows(), strict=True):
+        assert (float(serial), discipline) == (float(told["Serial share"]), told["Discipline"])
+        shown = rates.split(" | ")
+        assert [one.strip("*") for one in shown] == [told[name].split(" [")[0] for name in splits]
+        assert [name for name, one in zip(splits, shown, strict=True) if one.startswith("**")] == [told["Best"]]
+        assert told["Predicted best over best"].startswith(worth)
+    gains = (
+        ", ".join(table["Best over the barrier's best"][1::2][:-1]) + " and " + table["Best over the barrier's best"].iloc[-1]
+    )
+    assert gains in text

@@ -12,7 +12,7 @@ from programs.cli import run
 from reports import curves
 from reports.__main__ import main
 
-RECORDED = unpacked("docs/results/smoke.parquet")
+RECORDED = "docs/results/smoke.parquet"
 pytestmark = [
     pytest.mark.skipif(browser.found() is None, reason="needs Chromium (Debian's package chromium)"),
     pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning"),
@@ -50,7 +50,7 @@ PAGES = ("index.html", "claims.html", "how.html", "pages/cartpole-ppo-zoo.html")
 @pytest.fixture(scope="module")
 def report(tmp_path_factory):
     out = tmp_path_factory.mktemp("browser") / "report"
-    assert run("tianji-report", main, ["build", str(RECORDED), "--out", str(out), "--svg"]) == 0
+    assert run("tianji-report", main, ["build", str(unpacked(RECORDED)), "--out", str(out), "--svg"]) == 0
     return out
 
 

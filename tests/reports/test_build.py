@@ -20,13 +20,13 @@ from suites.records import store
 pytestmark = pytest.mark.xdist_group("reports-build")
 
 PPO, DQN = "cartpole-ppo-zoo", "cartpole-dqn-zoo"
-RECORDED = unpacked("docs/results/smoke.parquet")
+RECORDED = "docs/results/smoke.parquet"
 
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory):
     out = tmp_path_factory.mktemp("report") / "built"
-    assert run("tianji-report", main, ["build", str(RECORDED), "--out", str(out)]) == 0
+    assert run("tianji-report", main, ["build", str(unpacked(RECORDED)), "--out", str(out)]) == 0
     return out
 
 
@@ -54,7 +54,7 @@ def test_time_to_threshold_is_what_the_events_say(report):
     rows = json.loads((report / "summary.json").read_text())["rows"]
     for system in ("tianji", "sync", "rllib"):
         times = []
-        for path in sorted(RECORDED.glob(f"{PPO}.*.{system}")):
+        for path in sorted(unpacked(RECORDED).glob(f"{PPO}.*.{system}")):
             events = [json.loads(line) for line in (path / "events.jsonl").read_text().splitlines()]
             start = next(e["ns"] for e in events if e["event"] == "first_step")
             episodes = sorted((e["ns"], e["return"]) for e in events if e["event"] == "episode")
@@ -92,7 +92,7 @@ def test_ratios_of_core_seconds_are_what_the_events_say(report):
         first, last = np.interp([start, next(ends)], *zip(*usage, strict=True))
         return last - first
 
-    blocks = [sorted(RECORDED.glob(f"{PPO}.*.{system}")) for system in ("rllib", "tianji")]
+    blocks = [sorted(unpacked(RECORDED).glob(f"{PPO}.*.{system}")) for system in ("rllib", "tianji")]
     ratios = [used(theirs) / used(ours) for theirs, ours in zip(*blocks, strict=True)]
     (row,) = [
         r
@@ -126,7 +126,7 @@ def test_pages_hold_everything_and_refer_to_files_of_the_report_alone(report):
 
 def test_the_page_has_each_workload_s_own_seeds(report):
     for workload in (PPO, DQN):
-        manifests = [json.loads((path / "bundle.json").read_text()) for path in RECORDED.glob(f"{workload}.*")]
+        manifests = [json.loads((path / "bundle.json").read_text()) for path in unpacked(RECORDED).glob(f"{workload}.*")]
         seeds = ", ".join(str(seed) for seed in sorted({m["seed"] for m in manifests}))
         assert f"seeds {seeds}. Snapshots" in (report / "pages" / f"{workload}.html").read_text()
 
@@ -148,19 +148,19 @@ def test_figures_and_tables_come_in_three_formats(report):
 
 
 def test_building_twice_gives_the_same_bytes(report, tmp_path):
-    assert run("tianji-report", main, ["build", str(RECORDED), "--out", str(tmp_path / "again"), "--svg"]) == 0
+    assert run("tianji-report", main, ["build", str(unpacked(RECORDED)), "--out", str(tmp_path / "again"), "--svg"]) == 0
     for path in sorted(p for p in report.rglob("*") if p.suffix in (".json", ".csv", ".md", ".tex", ".svg", ".html")):
         assert path.read_bytes() == (tmp_path / "again" / path.relative_to(report)).read_bytes(), path.name
 
 
 def test_a_report_may_be_written_over_and_nothing_else(capsys, tmp_path):
     (tmp_path / "precious").write_text("kept")
-    assert "not a report" in complaint(capsys, RECORDED, "--out", tmp_path)
+    assert "not a report" in complaint(capsys, unpacked(RECORDED), "--out", tmp_path)
     assert [p.name for p in tmp_path.iterdir()] == ["precious"]
 
 
 def test_a_damaged_bundle_is_named(capsys, tmp_path):
-    shutil.copytree(RECORDED, tmp_path / "copy")
+    shutil.copytree(unpacked(RECORDED), tmp_path / "copy")
     victim = sorted((tmp_path / "copy").iterdir())[0]
     with (victim / "events.jsonl").open("a") as file:
         file.write('{"event": "nonsense"}\n')
@@ -177,7 +177,7 @@ def test_a_folder_without_bundles_is_refused(capsys, tmp_path, name):
 
 def test_failed_and_censored_runs_are_shown(tmp_path, capsys):
     """One run failed, another never got there: both stay in the count, and the page says so."""
-    shutil.copytree(RECORDED, tmp_path / "copy")
+    shutil.copytree(unpacked(RECORDED), tmp_path / "copy")
     failed, censored = sorted((tmp_path / "copy").glob(f"{PPO}.*.tianji"))
     manifest = json.loads((failed / "bundle.json").read_text())
     (failed / "bundle.json").write_text(json.dumps(manifest | {"status": "failed", "error": "exit status 1\nout of <luck>"}))
@@ -208,7 +208,7 @@ def test_numbers_have_three_digits(value, text):
 
 
 def test_recorded_bundles_are_derived_and_say_nothing_of_the_machine_s_owner():
-    for manifest in (b.manifest for b in store.load([RECORDED]).bundles):
+    for manifest in (b.manifest for b in store.load([unpacked(RECORDED)]).bundles):
         assert manifest.derived_from
         assert manifest.environment["git_dirty"] is False
         assert "/" not in json.dumps(manifest.environment)

@@ -11,7 +11,7 @@ from reports.convergence import curves as of_convergence
 from reports.convergence.view import Trained
 from reports.curves import Axis, Panel, curve
 
-REFERENCE = unpacked("results/reference/convergence/lunarlander-dqn.parquet")
+REFERENCE = "results/reference/convergence/lunarlander-dqn.parquet"
 
 
 def panel(name):
@@ -48,7 +48,9 @@ def test_without_the_library_nothing_is_made(tmp_path, monkeypatch):
 
 
 def test_curves_of_a_workload_are_medians_and_runs_of_every_system():
-    (view,) = Trained.all(dataset.load(sorted(REFERENCE.glob("*.sb3")) + sorted(REFERENCE.glob("*.tianji"))))
+    (view,) = Trained.all(
+        dataset.load(sorted(unpacked(REFERENCE).glob("*.sb3")) + sorted(unpacked(REFERENCE).glob("*.tianji")))
+    )
     panels = of_convergence.panels(view)
     assert len(panels) == 6
     median, runs, steps = panels[:3]

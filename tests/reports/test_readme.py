@@ -20,11 +20,11 @@ from reports.staleness.view import Balanced
 pytestmark = pytest.mark.xdist_group("reports-readme")
 
 ROOT = Path(__file__).parents[2]
-RECORDED = unpacked("docs/results/smoke.parquet")
+RECORDED = "docs/results/smoke.parquet"
 
 
 def command(folder, *more):
-    bundles = [str(path) for path in sorted(RECORDED.glob("cartpole-ppo-zoo.*"))]
+    bundles = [str(path) for path in sorted(unpacked(RECORDED).glob("cartpole-ppo-zoo.*"))]
     places = ["--readme", str(folder / "README.md"), "--results", str(folder / "docs" / "results.md")]
     return ["readme", *bundles, *places, "--report", str(folder / "docs" / "report"), *more]
 

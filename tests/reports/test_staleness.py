@@ -13,13 +13,13 @@ from reports.staleness.view import Balanced
 from reports.tables import markdown
 
 ROOT = Path(__file__).parents[2]
-RECORDED = unpacked("results/reference/staleness")
+RECORDED = "results/reference/staleness"
 PPO, WAITING = "cartpole-ppo-zoo", "cartpole-ppo-waiting"
 
 
 @pytest.fixture(scope="module")
 def data():
-    return dataset.load([RECORDED])
+    return dataset.load([unpacked(RECORDED)])
 
 
 def views(data):
@@ -28,7 +28,7 @@ def views(data):
 
 def raw(system, folder="ppo-ablation"):
     """Events of each run, as they lie in the files."""
-    for path in sorted((RECORDED / folder).glob(f"{PPO}.*.{system}")):
+    for path in sorted((unpacked(RECORDED) / folder).glob(f"{PPO}.*.{system}")):
         yield [json.loads(line) for line in (path / "events.jsonl").read_text().splitlines()]
 
 
@@ -93,7 +93,7 @@ def test_every_run_has_its_histograms_and_they_add_up(data):
     arrived: Counter = Counter()
     for events in raw("tianji-relaxed"):
         arrived["chunks"] += next(e["value"] for e in events if e.get("name") == "learner_chunks_arrived")
-    sessions = {json.loads((p / "bundle.json").read_text())["session"] for p in (RECORDED / "ppo-ablation").glob("*")}
+    sessions = {json.loads((p / "bundle.json").read_text())["session"] for p in (unpacked(RECORDED) / "ppo-ablation").glob("*")}
     own = frame[
         (frame.system == "tianji-relaxed")
         & (frame.kind == "insertion_lag")

@@ -7,7 +7,7 @@ from reports import bounds, dataset, page
 from reports.convergence.standings import Line, Standing, Standings, standings, state_of
 
 WORKLOAD = "lunarlander-dqn"
-REFERENCE = unpacked("results/reference/convergence/lunarlander-dqn.parquet")
+REFERENCE = "results/reference/convergence/lunarlander-dqn.parquet"
 
 
 def told(value, low=None, high=None, bound="", n=5):
@@ -55,7 +55,7 @@ def test_a_sentence_counts_workloads_and_has_the_least_and_the_greatest_ratio():
 
 
 def test_the_matrix_of_recorded_runs_says_what_the_tables_say():
-    data = dataset.load(sorted(REFERENCE.glob(f"{WORKLOAD}.*")))
+    data = dataset.load(sorted(unpacked(REFERENCE).glob(f"{WORKLOAD}.*")))
     found = standings(data)
     assert (found.workloads, found.blocks) == ([WORKLOAD], ["5"])
     cells = {line.peer: [(v.kind, v.told.words, v.state) for v in line.cells[0]] for line in found.lines}
@@ -71,7 +71,7 @@ def test_the_matrix_of_recorded_runs_says_what_the_tables_say():
 
 
 def test_a_system_alone_is_faster_than_nobody(tmp_path):
-    data = dataset.load(sorted(REFERENCE.glob(f"{WORKLOAD}.*.tianji")))
+    data = dataset.load(sorted(unpacked(REFERENCE).glob(f"{WORKLOAD}.*.tianji")))
     found = standings(data)
     assert found == Standings([], [], [])
     assert found.sentences == []
@@ -80,7 +80,7 @@ def test_a_system_alone_is_faster_than_nobody(tmp_path):
 
 
 def test_a_machine_stands_once_with_all_revisions_and_the_range_of_its_loads(tmp_path):
-    data = dataset.load(sorted(REFERENCE.glob(f"{WORKLOAD}.*.tianji")))
+    data = dataset.load(sorted(unpacked(REFERENCE).glob(f"{WORKLOAD}.*.tianji")))
     for at, one in enumerate(data.bundles):
         one.manifest.environment.update(git_commit=f"revision{at % 2}", git_dirty=at == 1, load_1min_at_start=1.0 + at)
     (tmp_path / "figures").mkdir()

@@ -15,14 +15,14 @@ from reports.__main__ import main
 # What its fixtures make is made once.
 pytestmark = pytest.mark.xdist_group("reports-transmission")
 
-RECORDED = unpacked("results/reference/transmission.parquet")
+RECORDED = "results/reference/transmission.parquet"
 MIB = 1 << 20
 
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory):
     out = tmp_path_factory.mktemp("report") / "built"
-    assert run("tianji-report", main, ["build", str(RECORDED), "--out", str(out), "--svg"]) == 0
+    assert run("tianji-report", main, ["build", str(unpacked(RECORDED)), "--out", str(out), "--svg"]) == 0
     return out
 
 
@@ -34,7 +34,7 @@ def rows(report):
 
 def goodput(system, block, size):
     """From the raw lines, without the project's own code."""
-    for path in RECORDED.glob(f"samples.n1.b{block}.p*.{system}/events.jsonl"):
+    for path in unpacked(RECORDED).glob(f"samples.n1.b{block}.p*.{system}/events.jsonl"):
         for event in map(json.loads, path.read_text().splitlines()):
             if event["event"] == "transfer" and event["size_bytes"] == size:
                 return event["intervals"] * size / event["seconds"]
