@@ -48,7 +48,9 @@ HEADS = -0.85
 LEFT, RIGHT = 0.45, 0.78
 """Between which shares of the figure's width the axis lies."""
 LEGEND_COLUMNS = 2
-TICKS = (0.01, 0.1, 0.2, 0.5, 1, 2, 5, 10, 100, 1000)
+TICKS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
+TICK_WIDTH = 0.16
+"""Of a tick's number, as a share of the axis's width."""
 NAMES, MODES, SAID = 0.012, LEFT - 0.015, RIGHT + 0.02
 """Where texts stand beside it."""
 ARROW_PT = 15
@@ -138,7 +140,7 @@ def _scale(axis: Axes, lines: Sequence[Line], rows: int) -> None:
     axis.set_ylim(rows - 0.5, -0.5)
     axis.set_yticks([])
     axis.set_xscale("log")
-    axis.xaxis.set_major_locator(FixedLocator(TICKS))
+    axis.xaxis.set_major_locator(FixedLocator(ticks(*axis.get_xlim())))
     axis.xaxis.set_minor_locator(NullLocator())
     axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}x"))
     axis.spines[["left", "bottom"]].set_visible(False)
@@ -148,6 +150,21 @@ def _scale(axis: Axes, lines: Sequence[Line], rows: int) -> None:
         axis.annotate(
             text, (1, HEADS), (away, 0), size="small", ha=side, va="center", textcoords="offset points", annotation_clip=False
         )
+
+
+def ticks(low: float, high: float) -> list[float]:
+    """Those of `TICKS` on a logarithmic axis whose numbers do not touch: 1, and from there outwards."""
+    kept = [1.0]
+    for side in (
+        sorted(one for one in TICKS if 1 < one <= high),
+        sorted((one for one in TICKS if low <= one < 1), reverse=True),
+    ):
+        last = 1.0
+        for one in side:
+            if abs(math.log(one / last)) >= TICK_WIDTH * math.log(high / low):
+                kept.append(one)
+                last = one
+    return sorted(kept)
 
 
 def _middle(axis: Axes, top: float, bottom: float) -> None:

@@ -1,5 +1,7 @@
 """The README's picture: its numbers, bounds counted in, and its two files."""
 
+import itertools
+import math
 from types import SimpleNamespace
 
 import matplotlib.pyplot as plt
@@ -118,3 +120,19 @@ def test_its_alternative_text_says_what_was_found(data):
     assert 'srcset="docs/report/ratios-dark.png"' in markup
     assert "\n" not in markup
     assert "DQN: TianJi is 1.0x as fast as RLlib (1 workload), every run counted (restricted means)." in markup
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "shown"),
+    [
+        (0.4, 3.0, [0.5, 1, 2]),
+        (0.15, 70, [0.2, 1, 5, 20]),
+        (0.9, 2000, [1, 5, 20, 100, 500]),
+        (0.005, 1.2, [0.02, 0.05, 0.2, 1]),
+    ],
+)
+def test_numbers_of_the_axis_do_not_touch_and_one_is_always_there(low, high, shown):
+    found = picture.ticks(low, high)
+    assert found == shown
+    apart = [math.log(b / a) / math.log(high / low) for a, b in itertools.pairwise(found)]
+    assert min(apart) >= picture.TICK_WIDTH
