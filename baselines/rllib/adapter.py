@@ -173,10 +173,12 @@ class RLlib(System):
 
     def _start_ray(self, task: Task) -> None:
         """On this host alone."""
-        import ray
-
         # Ray's socket paths must stay short: about 75 characters follow.
         self._directory = tempfile.mkdtemp(prefix="r-", dir=None if len(tempfile.gettempdir()) <= 28 else "/tmp")
+        # Ray leaves a token and RLlib a folder of results in the home folder, which no setting moves. This process has one run.
+        os.environ["HOME"] = self._directory
+        import ray
+
         ray.init(
             num_cpus=max(2, len(task.cores)),
             include_dashboard=False,
