@@ -11,7 +11,6 @@ from suites.asynchrony.analysis import Block
 from suites.asynchrony.sweep import Setting
 from suites.records.bundle import Bundle
 from suites.records.predictions import Predictions
-from suites.statistics.intervals import paired_ratio
 
 NAMES = {cell.workload: cell for cell in sweep.SPLITS}
 """Cells by workload."""
@@ -57,24 +56,18 @@ def _best(rates: ByCell) -> Setting:
     return max(rates, key=lambda cell: sum(rates[cell].values()) / len(rates[cell]))
 
 
-def _over(name: str, system: str, baseline: str, of: tuple[ByCell, Setting], other: tuple[ByCell, Setting]) -> Row:
-    """Samples a second of one split over those of another one, within blocks."""
-    (rates, cell), (others, place) = of, other
-    blocks = sorted(rates[cell].keys() & others[place].keys())
-    pair = [rates[cell][block] for block in blocks], [others[place][block] for block in blocks]
-    return analysis.row(cell.workload, system, name, "ratio", paired_ratio(*pair), baseline=baseline)
-
-
 def _compared(serial: float, system: str, measured: Mapping[str, ByCell], predictions: Predictions | None) -> Compared:
     rates, barrier = measured[system], measured[sweep.BARRIER]
     best = _best(rates)
     gain = None
     if system != sweep.BARRIER and barrier:
-        gain = _over("over_best_barrier_ratio", system, sweep.BARRIER, (rates, best), (barrier, _best(barrier)))
+        ratio = analysis.over(rates[best], barrier[_best(barrier)])
+        gain = analysis.row(best.workload, system, "over_best_barrier_ratio", "ratio", ratio, baseline=sweep.BARRIER)
     told = {cell: predictions.of(cell.workload).get(system) for cell in rates} if predictions is not None else {}
     foretold = {cell: one.steps_per_s for cell, one in told.items() if one is not None}
     if not foretold:
         return Compared(serial, system, best, None, None, gain)
     chosen = max(foretold, key=lambda cell: foretold[cell])
-    worth = _over("over_best_split_ratio", system, system, (rates, chosen), (rates, best))
+    ratio = analysis.over(rates[chosen], rates[best])
+    worth = analysis.row(chosen.workload, system, "over_best_split_ratio", "ratio", ratio, baseline=system)
     return Compared(serial, system, best, chosen, worth, gain)

@@ -17,7 +17,6 @@ from suites.asynchrony.analysis import Cell, Outcome, Score
 from suites.asynchrony.sweep import Setting
 from suites.records.bundle import Bundle
 from suites.records.predictions import TIE, Forecast, Predictions
-from suites.statistics.intervals import paired_ratio
 
 RUNGS = {
     "barrier": (sweep.BARRIER,),
@@ -172,11 +171,8 @@ class Mapped(View):
         rates = analysis.rates(self._beside_groups(cell))
         if not {sweep.GROUPED, sweep.RELAXED} <= rates.keys():
             return None
-        several, one = rates[sweep.GROUPED], rates[sweep.RELAXED]
-        blocks = sorted(several.keys() & one.keys())
-        pair = [several[block] for block in blocks], [one[block] for block in blocks]
-        name = cell.workload + sweep.LADDER
-        return analysis.row(name, sweep.GROUPED, "over_one_learner_ratio", "ratio", paired_ratio(*pair), baseline=sweep.RELAXED)
+        ratio, name = analysis.over(rates[sweep.GROUPED], rates[sweep.RELAXED]), cell.workload + sweep.LADDER
+        return analysis.row(name, sweep.GROUPED, "over_one_learner_ratio", "ratio", ratio, baseline=sweep.RELAXED)
 
     @property
     def _split(self) -> list[Bundle]:

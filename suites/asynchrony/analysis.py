@@ -21,7 +21,7 @@ from suites.records.events import Counter, FirstStep, Phase, Progress, Usage
 from suites.records.predictions import TIE, Predictions, freshest, winner
 from suites.records.statement import Statement
 from suites.statistics import summary
-from suites.statistics.intervals import bootstrap_iqm, paired_ratio
+from suites.statistics.intervals import Estimate, bootstrap_iqm, paired_ratio
 from suites.statistics.summary import AGAIN, Row, label_of
 
 CONTENDED = 0.7
@@ -74,6 +74,12 @@ def rates(bundles: Iterable[Bundle]) -> dict[str, dict[Block, float]]:
     return found
 
 
+def over(one: Mapping[Block, float], other: Mapping[Block, float]) -> Estimate:
+    """Samples a second over other ones, within the blocks that have both."""
+    common = sorted(one.keys() & other.keys())
+    return paired_ratio([one[block] for block in common], [other[block] for block in common])
+
+
 def summarise(bundles: Sequence[Bundle], runs: Sequence[convergence.Run] = ()) -> list[Row]:
     """Rows of `summary.json` of one cell: those of the disciplines suite, ratios to the fastest, and shares of the machine."""
     rows = [one | {"suite": "asynchrony"} for one in disciplines.summarise(bundles) + disciplines.learnt(runs)]
@@ -88,19 +94,9 @@ def summarise(bundles: Sequence[Bundle], runs: Sequence[convergence.Run] = ()) -
     if found:
         fastest = max(found, key=lambda label: math.exp(fmean(map(math.log, found[label].values()))))
         for label, own_rates in sorted(found.items()):
-            common = sorted(own_rates.keys() & found[fastest].keys())
-            if common and label != fastest:
-                pair = [own_rates[block] for block in common], [found[fastest][block] for block in common]
-                rows.append(
-                    row(
-                        bundles[0].manifest.workload,
-                        label,
-                        "over_fastest_ratio",
-                        "ratio",
-                        paired_ratio(*pair),
-                        baseline=fastest,
-                    )
-                )
+            if label != fastest and own_rates.keys() & found[fastest].keys():
+                ratio = over(own_rates, found[fastest])
+                rows.append(row(bundles[0].manifest.workload, label, "over_fastest_ratio", "ratio", ratio, baseline=fastest))
     return rows
 
 

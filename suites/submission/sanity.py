@@ -9,7 +9,6 @@ from itertools import pairwise
 
 import gymnasium
 
-from suites.records.archive import THROUGHPUT
 from suites.records.bundle import Bundle, Manifest
 from suites.records.events import Episode, Evaluation, FirstStep, Phase, Progress, Snapshot, Usage
 from suites.session.runner import phases
@@ -71,8 +70,8 @@ def _clocks(run: Bundle) -> Iterator[str]:
     date = m.environment.get("date")
     if date is not None and date not in {(began + timedelta(days=days)).date().isoformat() for days in (-1, 0, 1)}:
         yield f"it began on {began.date()} by its clock, and its machine says {date}"
-    # Sealed sessions leave out episodes of runs for throughput, so that their last phase cannot be told again.
-    if m.suite not in THROUGHPUT:
+    # Episodes of scaling runs are left out of sealed sessions, so that their last phase cannot be told again.
+    if m.suite != "scaling":
         told = phases(events)
         if any(abs(told.get(name, 0.0) - seconds) > DRIFT_S for name, seconds in m.phases_s.items()):
             yield "its manifest has other seconds than its events"
