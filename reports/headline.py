@@ -32,6 +32,11 @@ class Against(NamedTuple):
         """Whether TianJi is shown to be faster on every workload."""
         return self.line.agreed and self.line.points[0].state == FASTER
 
+    @property
+    def partly(self) -> bool:
+        """Whether it is on any."""
+        return self.count(FASTER) > 0
+
     def count(self, state: str) -> int:
         """Workloads in one of `reports.convergence.standings.STATES`."""
         return sum(point.state == state for point in self.line.points)

@@ -171,3 +171,9 @@ def test_what_relaxing_buys_is_told_of_every_workload_of_its_suite():
     text = (ROOT / "docs" / "results.md").read_text()
     for line in told:
         assert " | ".join(line) in text
+
+
+def test_every_point_of_the_committed_page_has_a_line_of_its_own():
+    lines = (ROOT / "README.md").read_text().splitlines()
+    assert not [line for line in lines if re.search(r"\S- \*\*", line)]
+    assert [line for line in lines if line.startswith("- **DQN**: ")]
