@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from benchmarks.fuzz import Verdict, Wrong, folders, sessions
 from benchmarks.fuzz.folders import Entry, File, Folder, Link, Pipe
 from programs.characters import LONGEST, UNSEEN
-from suites.records import archive, bundle, store
+from suites.records import archive, bundle, columns, parquet, store
 from suites.records.bundle import BundleError
 
 LIMIT_S = 5.0
@@ -308,7 +308,7 @@ def _table(rng: random.Random, data: bytes) -> bytes:
                     place, column, table[column].cast(rng.choice((pa.string(), pa.float64(), pa.binary())))
                 )
             case 3:
-                metadata = {archive.KEY: _changed(rng, metadata[archive.KEY])}
+                metadata = {parquet.KEY: _changed(rng, metadata[parquet.KEY])}
             case 4:
                 table = pa.concat_tables([table.slice(at) for at in rng.sample(range(len(table)), 2)])
             case _ if column == "manifest":
@@ -351,7 +351,7 @@ def _digested(table: pa.Table) -> pa.Table:
     starts = [at for at, tag in enumerate(tags) if tag == "run"]
     digests: list[str | None] = [None] * len(table)
     for start, end in zip(starts, [*starts[1:], len(table)], strict=True):
-        digests[start] = archive._digest(table.slice(start, end - start))
+        digests[start] = columns.digest_of(table.slice(start, end - start))
     return table.set_column(table.column_names.index("digest"), "digest", pa.array(digests, pa.string()))
 
 

@@ -32,7 +32,7 @@ from tianji.topology import build, place, seats
 from tianji.worlds.assembly import Assembler, Past, Workers
 from tianji.worlds.host import Host, Trace
 from tianji.worlds.lockstep import Deadlock
-from tianji.worlds.machines import QUANTUM_NS, Machine, Node, carried
+from tianji.worlds.machines import QUANTUM_NS, Cores, Machine, Node, carried, handled
 from tianji.worlds.pretended import PretendedAverager, PretendedSampler, PretendedTrainer, Times
 from tianji.worlds.workers import Body, ModelWorker, Worker
 
@@ -55,6 +55,8 @@ class Process:
         """Reason for which it is to end, until its first host was asked."""
         self._rang: dict[Host, list[Endpoint]] | None = None
         """By host, ends at which something has arrived since it was served; None before the first time."""
+        self._owed_ns = 0
+        """Computation for messages that have arrived since it was served."""
         self._away_ns = 0
         """How long the host that is being served is busy with its work."""
         self._deaf = False
@@ -72,14 +74,22 @@ class Process:
 
     def compute(self, seconds: float, *, deaf: bool = False) -> Iterator[int]:
         """Compute for so long, in pieces. The iterator gives the length of each when it is over."""
-        left = ceil(seconds * 1e9)
+        left, cores = ceil(seconds * 1e9), self.node.cores
         # Nobody takes a core away where there are enough. Of a share of a core, a piece is as much as it gives in this time.
-        most = ceil(QUANTUM_NS * min(1.0, self.node.machine.cores)) if self.node.crowded else left
+        most = ceil(QUANTUM_NS * min(1.0, cores.number)) if cores.crowded else left
         while left > 0:
             work, start = min(left, most), self.local_ns
             left -= work
-            self._leave(self.node.compute(self, start, work, last=not left) - start, deaf)
+            self._leave(cores.compute(self, start, work, last=not left) - start, deaf)
             yield self.local_ns - start
+
+    def handle(self, work_ns: int) -> None:
+        """Compute for a message that it sends."""
+        self.local_ns = self.node.cores.compute(self, self.local_ns, work_ns, last=True)
+
+    def owes(self, work_ns: int) -> None:
+        """Compute for a message that has arrived, as soon as it is served."""
+        self._owed_ns += work_ns
 
     def sleep(self, seconds: float, *, deaf: bool = False) -> int:
         """Wait for a simulator for so long without using a core, and return the nanoseconds."""
@@ -114,6 +124,9 @@ class Process:
             for host, cause in lacks.items():
                 host.account.wait_ns[cause] += self.local_ns - since
             self._idle = None
+        if self._owed_ns:
+            owed, self._owed_ns = self._owed_ns, 0
+            self.handle(owed)
         if self.asked is not None:
             self._end(self.asked)
         rang, self._rang = self._rang, {}
@@ -168,6 +181,8 @@ class Simulation(Workers):
         kind of the nodes.
     nodes
         number of nodes. Roles are laid out over them as by the launchers.
+    shared
+        whether the nodes are parts of one machine, and its cores are for all of them. Otherwise each has as many.
     learn
         whether work is also done.
     on_message, trace
@@ -189,6 +204,7 @@ class Simulation(Workers):
         *,
         machine: Machine = IDEAL,
         nodes: int = 1,
+        shared: bool = False,
         learn: bool = False,
         on_message: Callable[[FromRole], str | None] = lambda message: None,
         trace: Trace | None = None,
@@ -203,7 +219,9 @@ class Simulation(Workers):
         """Arrivals, and times at which processes are served."""
         self._order = itertools.count()
         topology = build(config, "timed://run")
-        where, places = place(topology.roles, nodes), [Node(machine) for _ in range(nodes)]
+        pool = Cores(machine.cores)
+        places = [Node(machine, pool if shared else Cores(machine.cores)) for _ in range(nodes)]
+        where = place(topology.roles, nodes)
         self._at: dict[Endpoint, tuple[Process, Host]] = {}
         self._building: Process
         self._opened: list[Endpoint] = []
@@ -213,7 +231,7 @@ class Simulation(Workers):
         processes = {}
         for seat in seats(config, topology.roles):
             processes[seat[0].name] = Process(places[where[seat[0].name]])
-            places[where[seat[0].name]].processes += 1
+            places[where[seat[0].name]].cores.processes += 1
             self.processes |= dict.fromkeys((spec.name for spec in seat), processes[seat[0].name])
         for spec in topology.roles:
             self._building = process = self.processes[spec.name]
@@ -237,14 +255,14 @@ class Simulation(Workers):
             receiver.rings(host, target)
             return
         self.messages += 1
-        machine = sender.node.machine
-        sending = ceil((machine.message_seconds + size_bytes / machine.copy_bytes_per_s) * 1e9)
-        sender.local_ns = sender.node.compute(sender, sender.local_ns, sending, last=True)
-        if sender.node is receiver.node:
-            at = sender.local_ns + ceil(machine.hop_seconds * 1e9)
-        else:
+        machine, apart = sender.node.machine, sender.node is not receiver.node
+        sender.handle(handled(machine, size_bytes, sends=True, apart=apart))
+        if apart:
             at = carried(sender.node, receiver.node, size_bytes, sender.local_ns)
-        heapq.heappush(self._heap, (at, next(self._order), receiver, partial(self._arrive, deliver, receiver, host, target)))
+        else:
+            at = sender.local_ns + ceil(machine.hop_seconds * 1e9)
+        arrive = partial(self._arrive, deliver, receiver, host, target, handled(machine, size_bytes, sends=False, apart=apart))
+        heapq.heappush(self._heap, (at, next(self._order), receiver, arrive))
 
     def _apart(self, source: Endpoint, target: Endpoint) -> bool:
         return self._at[source][0].node is not self._at[target][0].node
@@ -301,8 +319,9 @@ class Simulation(Workers):
         if self._reason is not None:
             self._stop(self._reason)
 
-    def _arrive(self, deliver: Callable[[], None], process: Process, host: Host, end: Endpoint) -> None:
+    def _arrive(self, deliver: Callable[[], None], process: Process, host: Host, end: Endpoint, work_ns: int) -> None:
         deliver()
+        process.owes(work_ns)
         at = self.now_ns + ceil(process.node.machine.wake_seconds * 1e9)
         if process.rings(host, end) and (process.due_ns is None or at < process.due_ns):
             process.dozes = False

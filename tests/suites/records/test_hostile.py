@@ -11,7 +11,7 @@ import pytest
 from bundles import ENVIRONMENT, EVENTS, WORKLOAD, make
 
 from programs.characters import LONGEST, one_line, visible
-from suites.records import archive, bundle, limits, notes, store
+from suites.records import archive, bundle, columns, limits, notes, parquet, store
 from suites.records.bundle import BundleError
 
 MEBIBYTE = 1 << 20
@@ -201,7 +201,7 @@ def replaced(file, table, column, values, kind=None):
     """Write the table with another column, and a digest that is right again."""
     made = pa.array(values, kind or table.schema.field(column).type)
     table = table.set_column(table.column_names.index(column), column, made)
-    digest = [archive._digest(table), *[None] * (len(table) - 1)]
+    digest = [columns.digest_of(table), *[None] * (len(table) - 1)]
     table = table.set_column(table.column_names.index("digest"), "digest", pa.array(digest, pa.string()))
     pq.write_table(table, file, compression="zstd")
 
@@ -251,7 +251,7 @@ def test_a_bomb_is_not_unpacked(tmp_path):
         assert file.stat().st_size < MEBIBYTE
         assert says in refused(file)
     nulls = pa.nulls(3_000_000, pa.int64())
-    pq.write_table(pa.table({"ns": nulls}).replace_schema_metadata({archive.KEY: b'{"schema":"tianji-bench/sealed/1"}'}), file)
+    pq.write_table(pa.table({"ns": nulls}).replace_schema_metadata({parquet.KEY: b'{"schema":"tianji-bench/sealed/1"}'}), file)
     assert "rows" in refused(file)
 
 
@@ -261,8 +261,8 @@ def test_what_a_file_says_of_its_size_may_be_a_lie(tmp_path, monkeypatch):
     many = pa.array([0.0]).take(pa.array([0] * 30_000_000, pa.int32()))
     lists = pa.ListArray.from_arrays(pa.array([0, *[len(many)] * len(table)], pa.int32()), many)
     pq.write_table(table.set_column(table.column_names.index("returns"), "returns", lists), file, compression="zstd")
-    monkeypatch.setattr(archive, "_check_size", lambda metadata: None)
-    monkeypatch.setattr(archive, "TAKEN_BYTES", 64 * MEBIBYTE)
+    monkeypatch.setattr(parquet, "_check_size", lambda metadata: None)
+    monkeypatch.setattr(parquet, "TAKEN_BYTES", 64 * MEBIBYTE)
     before = resource.getrlimit(resource.RLIMIT_DATA)
     assert "memory" in refused(file)
     assert resource.getrlimit(resource.RLIMIT_DATA) == before

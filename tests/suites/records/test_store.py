@@ -13,7 +13,7 @@ from bundles import EVENTS, make
 
 from programs.cli import run
 from suites.__main__ import main
-from suites.records import archive, bundle, notes, store
+from suites.records import archive, bundle, columns, notes, store
 from suites.records.bundle import BundleError
 from suites.records.events import (
     Counter,
@@ -71,7 +71,7 @@ def session(tmp_path, **more):
 
 
 def test_there_is_an_example_of_every_event():
-    assert {type(event) for event in ALL} == {kind.type for kind in archive.KINDS.values()}
+    assert {type(event) for event in ALL} == {kind.type for kind in columns.KINDS.values()}
 
 
 def test_a_sealed_session_has_everything_that_its_folder_had(tmp_path):
@@ -108,7 +108,7 @@ def test_episodes_are_sealed_where_something_is_drawn_from_them(tmp_path, suite,
 def test_pandas_opens_it(tmp_path):
     archive.seal(session(tmp_path), tmp_path / "one.parquet")
     table = pd.read_parquet(tmp_path / "one.parquet")
-    assert list(table.columns) == list(archive.COLUMNS)
+    assert list(table.columns) == list(columns.COLUMNS)
     assert set(table["run"]) == {"w-x.b0.p0.sync", "w-x.b0.p1.tianji"}
     assert list(table[table.event == "episode"]["return"]) == [9.0, 9.0]
     (first, second) = table[table.event == "run"].digest
@@ -121,12 +121,12 @@ def test_pandas_opens_it(tmp_path):
 def test_the_columns_are_described_with_their_types_and_events():
     rows = re.findall(r"^\| `(\S+)` \| ([^|]+) \| [^|]*\| ([^|]+) \|", (ROOT / "docs" / "data.md").read_text(), re.M)
     kinds = {"string": "string", "int64": "int64", "double": "double", "map of": "map<", "list of": "list<"}
-    assert [name for name, _, _ in rows] == list(archive.COLUMNS)
+    assert [name for name, _, _ in rows] == list(columns.COLUMNS)
     for name, kind, where in rows:
-        assert str(archive.COLUMNS[name]).startswith(next(arrow for text, arrow in kinds.items() if kind.startswith(text))), (
+        assert str(columns.COLUMNS[name]).startswith(next(arrow for text, arrow in kinds.items() if kind.startswith(text))), (
             name
         )
-        events = {tag for tag, one in archive.KINDS.items() if name in one.columns}
+        events = {tag for tag, one in columns.KINDS.items() if name in one.columns}
         assert where in ("every row", "every event", "`run`") or set(re.findall(r"`(\w+)`", where)) == events, name
 
 

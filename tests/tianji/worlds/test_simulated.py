@@ -150,6 +150,32 @@ def test_processes_share_the_cores_of_a_node():
     assert rounds(half) == pytest.approx(75, abs=3)
 
 
+def test_nodes_of_one_machine_share_its_cores():
+    times = Constant((0.2,), 0.0, computed=True)
+    made = config(actors=2, discipline="relaxed", chunk_slots=8, placement="apart", buffer=False)
+    apart, together = (
+        ran(made, times, 30.0, machine=Machine(cores=1, latency_seconds=1e-6), nodes=2, shared=shared)[0]
+        for shared in (False, True)
+    )
+    # The learner takes no time, so each of two actors has a core, or half of one.
+    assert rounds(apart) == pytest.approx(150, abs=2)
+    assert rounds(together) == pytest.approx(75, abs=3)
+
+
+def test_who_gets_messages_computes_for_them():
+    """Strict: a fragment, its message, the updates, and a message back, of which each end does its half."""
+    made = config(actors=1, discipline="strict", buffer=False, placement="apart")
+    free, costly = (
+        ran(made, Constant((0.1,), 0.05), 100.0, machine=Machine(message_seconds=seconds))[0] for seconds in (0.0, 0.02)
+    )
+    messages = costly.messages / rounds(costly)
+    assert messages >= 2
+    assert 0.15 * rounds(free) == pytest.approx(100, rel=0.01)
+    # A message of which nobody waits for the receiver's half delays a round by the sender's alone.
+    whole = 100 / rounds(costly)
+    assert 0.15 + 2 * 0.02 <= whole <= 0.15 + messages * 0.02
+
+
 def test_groups_that_wait_take_the_time_of_the_slowest_and_the_root_s():
     made = config(groups=3, actors=1, discipline="strict")
     simulation, _ = ran(made, Constant((0.1, 0.2, 0.3), 0.05, mean_s=0.02), 100.0, nodes=3)
