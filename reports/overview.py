@@ -15,17 +15,13 @@ from reports.bounds import Told
 from reports.convergence.standings import FASTER, SLOWER, state_of
 from reports.convergence.view import Trained
 from reports.dataset import Dataset
-from reports.pairs import REFERENCE, RELAXED, SAME_CODE, SYNCHRONOUS
+from reports.pairs import MODES, ON_POLICY, REFERENCE, RELAXED, SAME_CODE, SYNCHRONOUS, TUNED
 from reports.staleness.view import Balanced
 from reports.tables import counted, how_many, number
 from reports.view import View
 
 KIND = "evaluated"
 """The return that headlines use."""
-MODES = {REFERENCE: "strict", RELAXED: "relaxed"}
-"""What TianJi's two disciplines are called, under an algorithm that has both."""
-ON_POLICY = "ppo"
-"""The algorithm under which TianJi is strict or relaxed."""
 ORDER = (
     "rllib",
     "rllib-old",
@@ -99,7 +95,9 @@ class Line(NamedTuple):
 
     @property
     def mode(self) -> str:
-        """`strict` or `relaxed`; empty under an algorithm without this choice."""
+        """`strict` or `relaxed`, or `tuned` where a tuning chose; empty under an algorithm without this choice."""
+        if TUNED in self.division:
+            return TUNED
         return MODES[self.ours] if self.algorithm == ON_POLICY else ""
 
     @property
@@ -170,7 +168,7 @@ def overview(data: Dataset) -> list[Line]:
     titles: dict[str, str] = {}
     for view, ours, opponent, told in _pairs(data):
         manifest = view.bundles[0].manifest
-        algorithm, division = str(view.description["algo"]), manifest.division + ", tuned" * manifest.tuned
+        algorithm, division = str(view.description["algo"]), manifest.division + f", {TUNED}" * manifest.tuned
         titles.setdefault(opponent, view.titles[opponent])
         row = told.row
         blocks = row["n"] + row["censored"] if row is not None else len({b.manifest.block for b in view.bundles})
@@ -234,7 +232,8 @@ def found(lines: Sequence[Line]) -> list[str]:
         several = f" (median of {len(line.points)} workloads: {line.span})" if len(line.points) > 1 else " (1 workload)"
         us = " ".join(filter(None, (line.mode.capitalize(), "TianJi")))
         mean = ", every run counted (restricted means)" * any(point.starred for point in line.points)
-        said.append(f"{line.algorithm.upper()}: {us} is {fast} as fast as {other}{_spoken(several)}{mean}.")
+        where = "" if line.division == USUAL else f", {line.division.partition(',')[0]} division"
+        said.append(f"{line.algorithm.upper()}{where}: {us} is {fast} as fast as {other}{_spoken(several)}{mean}.")
     return said
 
 

@@ -104,7 +104,10 @@ def tables(data: Dataset, judged: Sequence[Judged], report: str) -> str:
     # Divisions are never in one table.
     suites[Trained.suite] = lines(data, Trained, _usual)
     suites["open"] = lines(data, Trained, lambda view: not _usual(view))
-    return words.render("results.md.j2", data=data, lines=suites, claims=claims, begin=BEGIN, end=END, report=report)
+    chosen = [(view.name, view.title(label), said) for view in Trained.all(data) for label, said in view.chosen.items()]
+    return words.render(
+        "results.md.j2", data=data, lines=suites, chosen=chosen, claims=claims, begin=BEGIN, end=END, report=report
+    )
 
 
 def lines(data: Dataset, suite: type[View], wanted: Callable[[View], bool] = lambda view: True) -> list[list[str]]:

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from benchmarks.fuzz import Verdict, Wrong, folders, sessions
 from benchmarks.fuzz.folders import Entry, File, Folder, Link, Pipe
 from programs.characters import LONGEST, UNSEEN
-from suites.records import archive, bundle, columns, parquet, store
+from suites.records import bundle, columns, parquet, store
 from suites.records.bundle import BundleError
 
 LIMIT_S = 5.0

@@ -65,7 +65,7 @@ def test_nodes_without_a_budget_leave_their_cores_to_each_other():
     """One learner on the first of eight nodes, whose updates take longer than a share of the cores would give it."""
     shared = predicted(calibration(), replace(PPO, cores=None), "tianji-one-learner", 8, 10.0).samples_per_s
     apart = predicted(calibration(), replace(PPO, cores=0.25), "tianji-one-learner", 8, 10.0).samples_per_s
-    # Eight nodes' fragments take one core 8 * FRAGMENT, and two share it; then the learner has a core for eight rounds' samples.
+    # Fragments of eight nodes take two cores half of their time; then the learner has a core to itself.
     assert shared == pytest.approx(256 / (FRAGMENT / 2 + ROUND), rel=0.05)
     assert apart == pytest.approx(256 / (FRAGMENT / 2 + ROUND / 0.25), rel=0.1)
 

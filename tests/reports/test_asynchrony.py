@@ -302,3 +302,20 @@ def test_the_document_s_splits_are_those_of_the_sealed_session():
         ", ".join(table["Best over the barrier's best"][1::2][:-1]) + " and " + table["Best over the barrier's best"].iloc[-1]
     )
     assert gains in text
+
+
+def test_the_document_s_choices_are_those_of_the_sealed_session():
+    """A row of the page is a cell, and has what both forms are worth."""
+    root = Path(__file__).parents[2] / "docs"
+    rows = re.findall(
+        r"^\| (?:constant|tail|straggler|unequal) \| .*\|$", (root / "asynchrony-suite.md").read_text(), re.MULTILINE
+    )
+    table = pd.read_csv(root / "report" / "tables" / "asynchrony-chosen.csv", dtype=str).set_index("Cell")
+    assert len(rows) == len(sweep.FRESH) == len(set(table.index))
+    for row, cell in zip(rows, sweep.FRESH, strict=True):
+        delays, actors, m, rho, best, chose, plain, priced = (one.strip() for one in row.strip("|").split("|"))
+        assert Setting(delays, int(actors), float(m), float(rho)) == cell
+        own = table.loc[cell.workload]
+        assert list(own["Over the best"]) == [plain, priced]
+        assert set(own["Best"]) == {best}
+        assert set(own["Chose"]) == {chose}

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from programs.cli import ConfigError
-from suites.testbed import raycluster
+from suites.testbed import busy, raycluster
 from suites.testbed.base import Shape
 from suites.testbed.ray_daemons import workers
 from suites.testbed.raycluster import Found, RayCluster
@@ -21,7 +21,8 @@ def test_an_unknown_name_is_one_line():
     assert unavailable("local") is None
 
 
-def test_local_nodes_are_addresses_of_this_host_and_say_what_they_are_not():
+def test_local_nodes_are_addresses_of_this_host_and_say_what_they_are_not(monkeypatch):
+    monkeypatch.setattr(busy, "LOOP_S", 0.5)
     with open_testbed("local", Shape(nodes=3, cores=0.2, link_bits_per_s=10**9)) as testbed:
         assert [node.address for node in testbed.cluster.nodes] == ["127.0.0.2", "127.0.0.3", "127.0.0.4"]
         assert testbed.cluster.home == testbed.home.address == "127.0.0.1"
