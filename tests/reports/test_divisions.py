@@ -97,7 +97,7 @@ def test_systems_with_settings_of_their_own_are_compared_with_each_other_and_tri
     }
     (tuned,) = [line for line in overview.overview(found) if line.division != overview.USUAL]
     assert (tuned.mode, tuned.division) == ("tuned", "open, tuned")
-    assert overview.found([tuned])[0].startswith("DQN, open division: Tuned TianJi is ")
+    assert overview.found([tuned])[0].startswith("PPO, open division: Tuned TianJi is ")
     _, _, opened = readme.tables(found, [], "report").partition("## Convergence time in the open division")
     assert opened.count("| w-x (division = open, tuned = True) | tuned | ") == 1
     settings = "| w-x (division = open, tuned = True) | {} | environments {} |"
