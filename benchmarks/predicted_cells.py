@@ -88,14 +88,11 @@ def cell_config(experiment: Experiment, system: TianJi, nodes: int, cores: float
     return system.config(Task(system.name, workload, 0, tuple(range(ceil(cores))), Cluster(places)))
 
 
-def node_of(machine: Machine, experiment: Experiment) -> Machine:
-    """An emulated node: its budget of cores or, without one, the machine's; and its link."""
+def node_of(machine: Machine, experiment: Experiment, nodes: int) -> Machine:
+    """An emulated node: its budget of cores or, without one, its share of the machine's; and its link."""
+    cores = experiment.cores or machine.cores / nodes
     link = experiment.link_bits_per_s
-    return replace(
-        machine,
-        cores=experiment.cores or machine.cores,
-        link_bytes_per_s=machine.link_bytes_per_s if link is None else link / 8,
-    )
+    return replace(machine, cores=cores, link_bytes_per_s=machine.link_bytes_per_s if link is None else link / 8)
 
 
 def predicted(
@@ -104,14 +101,14 @@ def predicted(
     name: str,
     nodes: int,
     seconds: float = MOST_SECONDS,
-    copies: int = 1,
+    sharing: int | None = None,
 ) -> Figures:
     """Run a cell in the simulated world.
 
     Parameters
     ----------
-    copies
-        number of such runs at the same time, among which the machine's cores are divided evenly if nodes have no budget.
+    sharing
+        number of nodes among which the machine's cores are shared if nodes have no budget. None: `nodes`.
 
     Raises
     ------
@@ -128,10 +125,8 @@ def predicted(
     config = replace(cell_config(experiment, system, nodes, calibration.machine.cores), stop_steps=1 << 50)
     describe = catalogue.load(experiment.workload).describe()
     times = Drawn(calibration, experiment.workload, config, seed=0)
-    machine, shared = node_of(calibration.machine, experiment), experiment.cores is None
-    if shared:
-        machine = replace(machine, cores=machine.cores / copies)
-    simulation = Simulation(config, describe, times, machine=machine, nodes=nodes, shared=shared)
+    machine = node_of(calibration.machine, experiment, sharing or nodes)
+    simulation = Simulation(config, describe, times, machine=machine, nodes=nodes)
     seconds = min(seconds, experiment.seconds)
     warm_up = max(analysis.WARM_UP_S, analysis.WARM_UP_SHARE * seconds)
     simulation.run(warm_up)

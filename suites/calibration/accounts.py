@@ -88,15 +88,15 @@ def machine_of(
     """A machine, from round trips and throughput of edges on one host and, if they could be measured, between two.
 
     A ring in shared memory is visible at once, so half a round trip on one host is the time to wake up. Between hosts the rest
-    of it is latency. A link between emulated hosts is as fast as the kernel moves bytes at its busier end.
+    of it is latency.
     """
     wake = _one_way(here)
     found = Machine(cores, wake_seconds=wake, message_seconds=message_seconds, copy_bytes_per_s=_bytes_per_s(here))
     if apart is None:
         return found
-    moved = _bytes_per_s(apart)
-    latency = max(0.0, _one_way(apart) - wake)
-    return msgspec.structs.replace(found, latency_seconds=latency, link_bytes_per_s=moved, stack_bytes_per_s=moved)
+    return msgspec.structs.replace(
+        found, latency_seconds=max(0.0, _one_way(apart) - wake), link_bytes_per_s=_bytes_per_s(apart)
+    )
 
 
 def _one_way(events: Sequence[AnyEvent]) -> float:

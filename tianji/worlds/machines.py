@@ -30,9 +30,7 @@ class Machine(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=Tru
     message_seconds: float = 0.0
     """Computation for a message, of which its sender and its receiver do half each."""
     copy_bytes_per_s: float = math.inf
-    """Speed at which a sender copies bodies for another process of the node."""
-    stack_bytes_per_s: float = math.inf
-    """Speed at which a core moves bytes through the kernel, at either end of a link to another node."""
+    """Speed at which a sender copies bodies."""
     latency_seconds: float = 0.0
     """Of the link to another node, one way."""
     link_bytes_per_s: float = math.inf
@@ -40,20 +38,27 @@ class Machine(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=Tru
 
 
 @dataclass
-class Cores:
-    """Cores that processes share, and who computes on them until when."""
+class Node:
+    """One node: who computes on it until when, and until when its link is busy each way."""
 
-    number: float
-    """Number of cores, or a share of one."""
+    machine: Machine
+    out_ns: int = 0
+    """Time at which everything that was sent has left."""
+    in_ns: int = 0
+    """Time at which everything that arrived has been taken in."""
+    out_busy_ns: int = 0
+    """For how long its link has carried what leaves it."""
+    in_busy_ns: int = 0
+    """For how long its link has carried what reaches it."""
     processes: int = 0
-    """Number of processes that share them."""
+    """Number of processes on it."""
     _until: dict[Hashable, int] = field(default_factory=dict)
     """By process, the end of its latest piece of computation."""
 
     @property
     def crowded(self) -> bool:
         """Whether a process may have to share a core."""
-        return self.processes > self.number
+        return self.processes > self.machine.cores
 
     def compute(self, process: Hashable, start_ns: int, work_ns: int, *, last: bool = False) -> int:
         """Begin a piece of a process's computation that takes so long on a core of its own, and return its end.
@@ -64,37 +69,9 @@ class Cores:
         took = work_ns
         if self.crowded:
             others = sum(end >= start_ns for other, end in self._until.items() if other != process)
-            took = math.ceil(work_ns * max(1.0, (others + 1) / self.number))
+            took = math.ceil(work_ns * max(1.0, (others + 1) / self.machine.cores))
             self._until[process] = start_ns + took - last
         return start_ns + took
-
-
-@dataclass
-class Node:
-    """One node: its cores, and until when its link is busy each way."""
-
-    machine: Machine
-    cores: Cores
-    """Its own, or those of a machine that it shares with other nodes."""
-    out_ns: int = 0
-    """Time at which everything that was sent has left."""
-    in_ns: int = 0
-    """Time at which everything that arrived has been taken in."""
-    out_busy_ns: int = 0
-    """For how long its link has carried what leaves it."""
-    in_busy_ns: int = 0
-    """For how long its link has carried what reaches it."""
-
-
-def handled(machine: Machine, size_bytes: int, *, sends: bool, apart: bool) -> int:
-    """Nanoseconds of a core that one end of a message computes for it, on an edge to another node or within one."""
-    seconds = machine.message_seconds / 2
-    if apart:
-        seconds += size_bytes / machine.stack_bytes_per_s
-    elif sends:
-        # The receiver reads a ring in place.
-        seconds += size_bytes / machine.copy_bytes_per_s
-    return math.ceil(seconds * 1e9)
 
 
 def carried(source: Node, target: Node, size_bytes: int, sent_ns: int) -> int:

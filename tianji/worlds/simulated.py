@@ -32,7 +32,7 @@ from tianji.topology import build, place, seats
 from tianji.worlds.assembly import Assembler, Past, Workers
 from tianji.worlds.host import Host, Trace
 from tianji.worlds.lockstep import Deadlock
-from tianji.worlds.machines import QUANTUM_NS, Cores, Machine, Node, carried, handled
+from tianji.worlds.machines import QUANTUM_NS, Machine, Node, carried
 from tianji.worlds.pretended import PretendedAverager, PretendedSampler, PretendedTrainer, Times
 from tianji.worlds.workers import Body, ModelWorker, Worker
 
@@ -74,18 +74,18 @@ class Process:
 
     def compute(self, seconds: float, *, deaf: bool = False) -> Iterator[int]:
         """Compute for so long, in pieces. The iterator gives the length of each when it is over."""
-        left, cores = ceil(seconds * 1e9), self.node.cores
+        left = ceil(seconds * 1e9)
         # Nobody takes a core away where there are enough. Of a share of a core, a piece is as much as it gives in this time.
-        most = ceil(QUANTUM_NS * min(1.0, cores.number)) if cores.crowded else left
+        most = ceil(QUANTUM_NS * min(1.0, self.node.machine.cores)) if self.node.crowded else left
         while left > 0:
             work, start = min(left, most), self.local_ns
             left -= work
-            self._leave(cores.compute(self, start, work, last=not left) - start, deaf)
+            self._leave(self.node.compute(self, start, work, last=not left) - start, deaf)
             yield self.local_ns - start
 
     def handle(self, work_ns: int) -> None:
         """Compute for a message that it sends."""
-        self.local_ns = self.node.cores.compute(self, self.local_ns, work_ns, last=True)
+        self.local_ns = self.node.compute(self, self.local_ns, work_ns, last=True)
 
     def owes(self, work_ns: int) -> None:
         """Compute for a message that has arrived, as soon as it is served."""
@@ -181,8 +181,6 @@ class Simulation(Workers):
         kind of the nodes.
     nodes
         number of nodes. Roles are laid out over them as by the launchers.
-    shared
-        whether the nodes are parts of one machine, and its cores are for all of them. Otherwise each has as many.
     learn
         whether work is also done.
     on_message, trace
@@ -204,7 +202,6 @@ class Simulation(Workers):
         *,
         machine: Machine = IDEAL,
         nodes: int = 1,
-        shared: bool = False,
         learn: bool = False,
         on_message: Callable[[FromRole], str | None] = lambda message: None,
         trace: Trace | None = None,
@@ -219,9 +216,7 @@ class Simulation(Workers):
         """Arrivals, and times at which processes are served."""
         self._order = itertools.count()
         topology = build(config, "timed://run")
-        pool = Cores(machine.cores)
-        places = [Node(machine, pool if shared else Cores(machine.cores)) for _ in range(nodes)]
-        where = place(topology.roles, nodes)
+        where, places = place(topology.roles, nodes), [Node(machine) for _ in range(nodes)]
         self._at: dict[Endpoint, tuple[Process, Host]] = {}
         self._building: Process
         self._opened: list[Endpoint] = []
@@ -231,7 +226,7 @@ class Simulation(Workers):
         processes = {}
         for seat in seats(config, topology.roles):
             processes[seat[0].name] = Process(places[where[seat[0].name]])
-            places[where[seat[0].name]].cores.processes += 1
+            places[where[seat[0].name]].processes += 1
             self.processes |= dict.fromkeys((spec.name for spec in seat), processes[seat[0].name])
         for spec in topology.roles:
             self._building = process = self.processes[spec.name]
@@ -255,13 +250,14 @@ class Simulation(Workers):
             receiver.rings(host, target)
             return
         self.messages += 1
-        machine, apart = sender.node.machine, sender.node is not receiver.node
-        sender.handle(handled(machine, size_bytes, sends=True, apart=apart))
-        if apart:
-            at = carried(sender.node, receiver.node, size_bytes, sender.local_ns)
-        else:
+        machine = sender.node.machine
+        each_s = machine.message_seconds / 2
+        sender.handle(ceil((each_s + size_bytes / machine.copy_bytes_per_s) * 1e9))
+        if sender.node is receiver.node:
             at = sender.local_ns + ceil(machine.hop_seconds * 1e9)
-        arrive = partial(self._arrive, deliver, receiver, host, target, handled(machine, size_bytes, sends=False, apart=apart))
+        else:
+            at = carried(sender.node, receiver.node, size_bytes, sender.local_ns)
+        arrive = partial(self._arrive, deliver, receiver, host, target, ceil(each_s * 1e9))
         heapq.heappush(self._heap, (at, next(self._order), receiver, arrive))
 
     def _apart(self, source: Endpoint, target: Endpoint) -> bool:

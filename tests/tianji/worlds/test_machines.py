@@ -2,56 +2,44 @@
 
 import pytest
 
-from tianji.worlds.machines import Cores, Machine, Node, carried, handled
+from tianji.worlds.machines import Machine, Node, carried
 
 MS = 1_000_000
 LINK = Machine(latency_seconds=0.010, link_bytes_per_s=1e6)
 
 
-def node(machine):
-    return Node(machine, Cores(machine.cores))
+def node(machine, processes=1):
+    made = Node(machine)
+    made.processes = processes
+    return made
 
 
 def test_a_process_alone_has_a_core_and_no_more():
-    assert Cores(4, 1).compute("a", 5, 7) == 12
+    assert node(Machine(cores=4)).compute("a", 5, 7) == 12
 
 
 @pytest.mark.parametrize(("cores", "slower"), [(3, 1), (1.5, 2), (1, 3), (0.5, 6)])
 def test_processes_share_cores_evenly(cores, slower):
-    shared = Cores(cores, 3)
+    shared = node(Machine(cores=cores), 3)
     # Whoever begins first does not know of the others yet.
     ended = min(shared.compute(name, 0, 100) for name in "abc")
     assert shared.compute("a", ended, 100) == ended + 100 * slower
 
 
 def test_a_share_of_a_core_slows_down_a_process_alone():
-    assert Cores(0.2, 1).compute("a", 0, 100) == 500
+    assert node(Machine(cores=0.2)).compute("a", 0, 100) == 500
 
 
 def test_who_has_ended_takes_no_share():
-    shared = Cores(1, 2)
+    shared = node(Machine(cores=1), 2)
     ended = shared.compute("a", 0, 100)
     assert shared.compute("b", ended + 1, 100) == ended + 1 + 100
 
 
 def test_who_does_not_go_on_takes_no_share():
-    shared = Cores(1, 2)
+    shared = node(Machine(cores=1), 2)
     ended = shared.compute("a", 0, 100, last=True)
     assert shared.compute("b", ended, 100) == ended + 100
-
-
-def test_both_ends_of_a_message_compute_for_it():
-    machine = Machine(message_seconds=0.010, copy_bytes_per_s=1e6, stack_bytes_per_s=1e5)
-    costs = {
-        (sends, apart): handled(machine, 1_000, sends=sends, apart=apart) for sends in (True, False) for apart in (True, False)
-    }
-    assert costs == {
-        (True, True): 15 * MS,
-        (False, True): 15 * MS,
-        # A copy into shared memory is the sender's, and nobody makes another.
-        (True, False): 6 * MS,
-        (False, False): 5 * MS,
-    }
 
 
 def test_a_message_takes_latency_and_size():
@@ -76,7 +64,7 @@ def test_the_slower_of_two_links_sets_the_time():
 
 
 def test_a_link_counts_for_how_long_it_is_busy_each_way():
-    slow, fast = node(Machine(link_bytes_per_s=1e3)), node(Machine(link_bytes_per_s=1e4))
+    slow, fast = Node(Machine(link_bytes_per_s=1e3)), Node(Machine(link_bytes_per_s=1e4))
     carried(fast, slow, 10, 0)
     carried(fast, slow, 10, 0)
     # The fast link has sent a message in 1 ms; the slow one takes it in for 10 ms.

@@ -150,18 +150,6 @@ def test_processes_share_the_cores_of_a_node():
     assert rounds(half) == pytest.approx(75, abs=3)
 
 
-def test_nodes_of_one_machine_share_its_cores():
-    times = Constant((0.2,), 0.0, computed=True)
-    made = config(actors=2, discipline="relaxed", chunk_slots=8, placement="apart", buffer=False)
-    apart, together = (
-        ran(made, times, 30.0, machine=Machine(cores=1, latency_seconds=1e-6), nodes=2, shared=shared)[0]
-        for shared in (False, True)
-    )
-    # The learner takes no time, so each of two actors has a core, or half of one.
-    assert rounds(apart) == pytest.approx(150, abs=2)
-    assert rounds(together) == pytest.approx(75, abs=3)
-
-
 def test_who_gets_messages_computes_for_them():
     """Strict: a fragment, its message, the updates, and a message back, of which each end does its half."""
     made = config(actors=1, discipline="strict", buffer=False, placement="apart")
