@@ -6,7 +6,6 @@ It takes readings of the bare loop by which the suite scaling checks its nodes, 
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Sequence
 from itertools import pairwise
 from statistics import fmean, stdev
@@ -18,15 +17,11 @@ from suites.testbed.registry import open_testbed, unavailable
 NODES, CORES = 8, 0.2
 
 
-def readings(nodes: int, count: int, pause: float) -> list[float]:
-    """Loops a second, mean over the nodes, of so many readings with a pause before each."""
+def readings(nodes: int, count: int) -> list[float]:
+    """Loops a second, mean over the nodes, of so many readings one after the other."""
     shape = Shape(nodes=nodes, cores=CORES, company=NODES - nodes)
     with open_testbed("netns", shape) as testbed:
-        found = []
-        for _ in range(count):
-            time.sleep(pause)
-            found.append(fmean(testbed.speeds()))
-        return found
+        return [fmean(testbed.speeds()) for _ in range(count)]
 
 
 def line(nodes: int, found: Sequence[float]) -> str:
@@ -42,7 +37,6 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--readings", type=int, default=8, metavar="N", help="of each row (default: %(default)s)")
     parser.add_argument("--turns", type=int, default=2, metavar="N", help="rows (default: %(default)s)")
     parser.add_argument("--nodes", type=int, default=NODES, metavar="N", help=f"of {NODES}, whose mean counts (default: all)")
-    parser.add_argument("--pause", type=float, default=0.0, metavar="S", help="idle seconds before each (default: %(default)s)")
     options = parser.parse_args(arguments)
     if options.readings < 2 or options.turns < 1 or not 1 <= options.nodes <= NODES:
         raise ConfigError(f"give at least two readings, one turn, and 1 to {NODES} nodes")
@@ -51,7 +45,7 @@ def main(arguments: Sequence[str]) -> int:
     print("| nodes | loops/s | scatter of readings | largest step from one to the next |")
     print("|---|---|---|---|")
     for _ in range(options.turns):
-        print(line(options.nodes, readings(options.nodes, options.readings, options.pause)), flush=True)
+        print(line(options.nodes, readings(options.nodes, options.readings)), flush=True)
     return 0
 
 

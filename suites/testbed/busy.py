@@ -13,7 +13,7 @@ from tianji.launch.node import Node
 
 READY = b"r"
 LOOP_S = 4.0
-"""Seconds in which loops are counted. Of one node a second still scatters by three per cent."""
+"""Seconds in which loops are counted: hundreds of periods of a quota, so that the first and the last one hardly matter."""
 START_S = 0.125
 """Seconds before, in which what is left of a quota from earlier is used up."""
 ANSWER_S = 30.0

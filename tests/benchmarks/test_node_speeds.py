@@ -15,8 +15,8 @@ def test_every_turn_is_a_row(monkeypatch, capsys):
     asked = []
     monkeypatch.setattr(node_speeds, "unavailable", lambda name: None)
     monkeypatch.setattr(node_speeds, "readings", lambda *what: asked.append(what) or [1.0, 2.0])
-    assert node_speeds.main(["--readings", "2", "--turns", "2", "--nodes", "1", "--pause", "3"]) == 0
-    assert asked == [(1, 2, 3.0)] * 2
+    assert node_speeds.main(["--readings", "2", "--turns", "2", "--nodes", "1"]) == 0
+    assert asked == [(1, 2)] * 2
     assert len(capsys.readouterr().out.splitlines()) == 4
 
 

@@ -84,7 +84,7 @@ class Process:
             yield self.local_ns - start
 
     def handle(self, work_ns: int) -> None:
-        """Compute for a message that it sends."""
+        """Compute for messages that it sends or has got."""
         self.local_ns = self.node.compute(self, self.local_ns, work_ns, last=True)
 
     def owes(self, work_ns: int) -> None:

@@ -159,7 +159,7 @@ def test_who_gets_messages_computes_for_them():
     messages = costly.messages / rounds(costly)
     assert messages >= 2
     assert 0.15 * rounds(free) == pytest.approx(100, rel=0.01)
-    # A message of which nobody waits for the receiver's half delays a round by the sender's alone.
+    # The sender's half always delays the round, and the receiver's half only where the round waits for it.
     whole = 100 / rounds(costly)
     assert 0.15 + 2 * 0.02 <= whole <= 0.15 + messages * 0.02
 
