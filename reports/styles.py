@@ -17,6 +17,7 @@ import matplotlib.pyplot as plt
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from reports.tables import how_many
 from reports.view import View
@@ -28,6 +29,24 @@ TALLEST_IN = 100.0
 """What a bitmap of it has room for."""
 SHEET = Path(__file__).parent / "style.mplstyle"
 """What both styles have in common."""
+PLACES = 6
+"""Decimals of the places of axes, as shares of a figure."""
+
+
+class RoundedLayout(ConstrainedLayoutEngine):
+    """Constrained layout with rounded places.
+
+    The last digits of its solver differ between processes, and names within an SVG file are made of all digits.
+    """
+
+    def execute(self, fig: Figure) -> Any:
+        done = super().execute(fig)
+        for axes in fig.axes:
+            left, bottom, width, height = (round(place, PLACES) for place in axes.get_position(original=True).bounds)
+            axes.set_position((left, bottom, width, height), which="original")
+            # An axis that was placed by hand would be left out of the next layout.
+            axes.set_in_layout(True)
+        return done
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +73,7 @@ class Style:
             on a page and in a paper.
         """
         size = (self.width_in, min(self.pick(*heights_in), TALLEST_IN))
-        figure, axes = plt.subplots(rows, columns, figsize=size, layout="constrained", squeeze=False, **more)
+        figure, axes = plt.subplots(rows, columns, figsize=size, layout=RoundedLayout(), squeeze=False, **more)
         return figure, list(axes.flat)
 
     def panels(

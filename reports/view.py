@@ -18,6 +18,9 @@ from suites.records.bundle import Bundle
 from suites.statistics.crossings import KINDS
 from suites.statistics.summary import label_of
 
+DIVISIONS = {"division = open": "open division", "tuned = True": "tuned"}
+"""What options that mark a division are called where people read them."""
+
 
 def _slug(text: str) -> str:
     """As part of the name of a file, of a section and of a label."""
@@ -71,8 +74,9 @@ class View:
 
     def _apart(self, key: Key) -> str:
         several = len({other.machine for other in self._alike}) > 1
+        options = ", ".join(DIVISIONS.get(option, option) for option in key.options.split(", "))
         # A bar would end a table's cell.
-        return ", ".join(filter(None, (key.machine if several else "", key.options))).replace("|", "/")
+        return ", ".join(filter(None, (key.machine if several else "", options))).replace("|", "/")
 
     @cached_property
     def _alike(self) -> list[Key]:

@@ -62,7 +62,7 @@ def test_tables_of_results_hold_one_division(data):
     closed, _, opened = text.partition("## Convergence time in the open division")
     assert closed.count("| w-x | strict |") == 1
     assert "tuned" not in closed.partition("| w-x")[2]
-    named = [f"| w-x ({one}) | strict |" for one in ("division = open", "division = open, tuned = True", "tuned = True")]
+    named = [f"| w-x ({one}) | strict |" for one in ("open division", "open division, tuned", "tuned")]
     assert [opened.count(one) for one in named] == [1, 1, 1]
     assert "| w-x | strict |" not in opened
 
@@ -93,15 +93,15 @@ def test_systems_with_settings_of_their_own_are_compared_with_each_other_and_tri
     commands = {view.apart: source.command for view in Trained.all(found) for source in sessions.sources(view)}
     assert {apart: "--tuned FILE..." in command for apart, command in commands.items()} == {
         "": False,
-        "division = open, tuned = True": True,
+        "open division, tuned": True,
     }
     (tuned,) = [line for line in overview.overview(found) if line.division != overview.USUAL]
     assert (tuned.mode, tuned.division) == ("tuned", "open, tuned")
     assert overview.found([tuned])[0].startswith("PPO, open division: Tuned TianJi is ")
     _, _, opened = readme.tables(found, [], "report").partition("## Convergence time in the open division")
-    assert opened.count("| w-x (division = open, tuned = True) | tuned | ") == 1
+    assert opened.count("| w-x (open division, tuned) | tuned | ") == 1
     # Both have the same title here.
-    settings = "| w-x (division = open, tuned = True) | Sync | environments {} |"
+    settings = "| w-x (open division, tuned) | Sync | environments {} |"
     assert [opened.count(settings.format(number)) for number in (1, 2)] == [1, 1]
     assert [line for line in found.left_out if "tuning" in line] == [
         f"left out: 1 tuning run of {system} on w-x, which are no results" for system in ("sync", "tianji")

@@ -10,7 +10,7 @@ from bundles import unpacked
 
 from reports import dataset, figures
 from reports.looks import GREY, INK
-from reports.styles import PAGE
+from reports.styles import PAGE, PLACES
 
 
 @pytest.fixture(scope="module")
@@ -57,6 +57,20 @@ def test_a_drawing_takes_the_colour_of_the_text_around_it(drawn):
         assert "currentColor" in text
         assert INK not in text
         assert not re.search(r"fill: #ffffff; (opacity|stroke)", text), "nothing is painted behind it"
+
+
+def test_places_of_axes_are_rounded_and_follow_what_is_drawn():
+    with PAGE.applied():
+        figure, axes = PAGE.axes((2.0, 2.0), 2)
+        figure.draw_without_rendering()
+        before = axes[0].get_position().x0
+        axes[0].set_ylabel("a label\nof two lines")
+        figure.draw_without_rendering()
+        plt.close(figure)
+    assert axes[0].get_position().x0 > before
+    for axis in axes:
+        for place in axis.get_position().bounds:
+            assert place == pytest.approx(round(place, PLACES), abs=1e-12)
 
 
 def test_many_workloads_go_on_in_a_second_figure(tmp_path, monkeypatch):

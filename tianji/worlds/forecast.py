@@ -77,7 +77,9 @@ def forecast(
         rounds before the window, extended likewise: after its first exchange a Root's answers have spread the groups in time.
     """
     each = config.fusion_rounds if config.groups > 1 else 1
-    before, after = (-(-number // each) * each for number in (warm_up, warm_up + rounds))
+    # Each on its own: with exchanges of many rounds both may end at the same one, and a window must not be empty.
+    before, window = (-(-number // each) * each for number in (warm_up, rounds))
+    after = before + window
     endless = replace(config, stop_steps=ENDLESS, stop_seconds=None, snapshot_every_steps=ENDLESS)
     readings: list[_Reading] = []
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from functools import partial
 from math import ceil
 from pathlib import Path
@@ -276,8 +277,9 @@ class Simulation(Workers):
             if every role waits and nothing is in flight.
         """
         until = None if seconds is None else self.now_ns + ceil(seconds * 1e9)
-        # As in every process of the real world; see the lockstep world.
-        with threadpool_limits(1), np.errstate(all="ignore"):
+        # As in every process of the real world; see the lockstep world. Where nothing is computed there is nothing to limit,
+        # and looking for the libraries takes milliseconds.
+        with threadpool_limits(1) if self._learn else nullcontext(), np.errstate(all="ignore"):
             if not self._begun:
                 self._begin()
             while self._left:

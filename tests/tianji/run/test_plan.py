@@ -20,6 +20,7 @@ CONFIG = TrainConfig(env="CartPole-v1")
 
 @pytest.fixture(autouse=True)
 def few_rounds(monkeypatch):
+    """Where work always takes as long, a few rounds tell as much as many."""
     monkeypatch.setattr(plan, "MOST_ROUNDS", plan.FEWEST_ROUNDS)
 
 
@@ -90,9 +91,7 @@ def test_simulators_share_cores_by_amdahls_law(monkeypatch):
         assert line.split == split
 
 
-def test_the_best_split_is_shown(calibration, capsys, monkeypatch):
-    # Every discipline runs with every split; a few rounds of work that always takes as long tell as much as many.
-    monkeypatch.setattr(plan, "MOST_ROUNDS", plan.FEWEST_ROUNDS)
+def test_the_best_split_is_shown(calibration, capsys):
     command = ["plan", "--env", "CartPole-v1", "--nodes", "2", "--machine", str(calibration), "--simulator-cores", "4"]
     assert main([*command, "--serial", "0.5"]) == 0
     out = capsys.readouterr().out

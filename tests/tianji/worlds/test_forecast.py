@@ -69,10 +69,11 @@ def test_a_slow_mean_binds_at_the_root():
     assert found.binds == "Root's core"
 
 
-def test_a_window_has_whole_exchanges():
-    found = run(Constant(model_s=0.01), 2, fusion_rounds=4, rounds=3)
-    # In four rounds there is one exchange, wherever the window begins.
-    assert found.steps_per_s == pytest.approx(2 * 4 * SAMPLES / (4 * 0.03 + 3 * 0.01), rel=1e-3)
+@pytest.mark.parametrize("each", [4, 16])
+def test_a_window_has_whole_exchanges(each):
+    found = run(Constant(model_s=0.01), 2, fusion_rounds=each, rounds=3)
+    # In so many rounds there is one exchange, wherever the window begins.
+    assert found.steps_per_s == pytest.approx(2 * each * SAMPLES / (each * 0.03 + 3 * 0.01), rel=1e-3)
 
 
 def test_weights_for_all_nodes_fill_the_link_of_one_learner():
