@@ -68,6 +68,7 @@ class SameCode(System):
             impala=w.impala or IMPALAConfig(),
             atari=w.games,
             simulator=w.simulator,
+            device=w.device or "cpu",
             update_seconds=w.update_seconds,
             horizon_steps=w.horizon_steps,
             stop_steps=w.budget_steps,

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
+from programs.cli import ConfigError
 from tianji.config import AtariConfig, DQNConfig, IMPALAConfig, NetworkConfig, PPOConfig, SimulatorConfig
 from tianji.environments.atari import is_atari
 from tianji.environments.description import EnvDescription
@@ -58,6 +59,8 @@ class Workload(Settings, kw_only=True):
     """Wrappers of an Atari game; absent for other environments."""
     simulator: SimulatorConfig | None = None
     """Delays or pictures added to the environment; absent: it is used as it is."""
+    device: Literal["cuda"] | UnsetType = UNSET
+    """Device on which updates are computed, if it is not the CPU."""
     update_seconds: Seconds = 0.0
     """Least duration of a round of updates: the learner waits, as if an accelerator of this speed computed it."""
     fusion_rounds: Positive = 1
@@ -113,6 +116,8 @@ class Workload(Settings, kw_only=True):
     @property
     def beyond_all(self) -> str | None:
         """As `beyond_common`, but for a program that also has IMPALA."""
+        if self.device:
+            return "updates on a GPU are not translated to it"
         if self.update_seconds:
             return "a learner that waits is not translated to it"
         network = self.network
@@ -141,6 +146,20 @@ class Workload(Settings, kw_only=True):
     def describe(self) -> EnvDescription:
         """The environment, as every system sees it; raises as `tianji.environments.vector.describe` does."""
         return describe(self.env, self.games, self.simulator)
+
+    def check_device(self) -> None:
+        """Check that its device is here. This imports torch only where a workload is for a GPU.
+
+        Raises
+        ------
+        ConfigError
+            where it is not.
+        """
+        if self.device:
+            import torch
+
+            if not torch.cuda.is_available():
+                raise ConfigError(f"workload {self.id}: its updates are for a GPU, and torch finds no CUDA device here")
 
     @property
     def for_ppo(self) -> PPOConfig:

@@ -29,7 +29,7 @@ from typing import Any, get_args
 
 import numpy as np
 
-from benchmarks.efficiency.cases import CORES, ON_GPU, WORKLOADS, Cell, Part, Side
+from benchmarks.efficiency.cases import CORES, WORKLOADS, Cell, Part, Side
 from benchmarks.efficiency.processes import CellFailed, fresh
 from programs.cli import DONE, FAILED, ConfigError, OneLineParser, run
 from suites.records import machine
@@ -120,12 +120,9 @@ def workloads(text: str | None) -> list[str]:
 
 def usable(workload: str) -> None:
     """Raise `ConfigError` where a workload cannot be measured here."""
-    catalogue.load(workload).describe()
-    if workload in ON_GPU:
-        import torch
-
-        if not torch.cuda.is_available():
-            raise ConfigError(f"workload {workload}: its updates are for a GPU, and torch finds no CUDA device here")
+    loaded = catalogue.load(workload)
+    loaded.describe()
+    loaded.check_device()
 
 
 def show(path: Path) -> int:

@@ -24,8 +24,6 @@ WORKLOADS: dict[Part, tuple[str, ...]] = {
     # samples most of the time, and its share of a bare loop that never waits would say nothing about the system.
     "both": ("cartpole-ppo-zoo", "cartpole-dqn-zoo"),
 }
-ON_GPU = frozenset({"pong84-ppo"})
-"""Workloads whose updates are computed on a GPU, in the system and in the bare loop."""
 CORES: dict[Part, int] = {"sampling": 1, "learning": 2, "both": 1}
 """Number of cores for which TianJi distributes its environments. One actor samples; the learner gets chunks of all."""
 SLOTS = 32
@@ -58,7 +56,6 @@ def configuration(part: Part, workload: str, cores: int, seed: int) -> tuple[Tra
     measured = replace(
         frozen(config),
         discipline=discipline,
-        device="cuda" if workload in ON_GPU else "cpu",
         chunk_slots=SLOTS if part == "both" else config.chunk_slots,
     )
     return measured, w.describe()

@@ -119,13 +119,14 @@ def _able(
     Raises
     ------
     ConfigError
-        for a system that was asked for and cannot, where none is left, and for an environment that cannot be made here: now,
-        and not after the hours that others take.
+        for a system that was asked for and cannot, where none is left, and for an environment that cannot be made here or a
+        GPU that is not here: now, and not after the hours that others take.
     """
     able: dict[str, list[str]] = {}
     skipped = []
     for workload in workloads:
         workload.describe()
+        workload.check_device()
         meant = [name for name in names if workload.algo == "ppo" or name not in only_on_policy]
         reasons = {name: systems.get(name).unable(workload) for name in meant}
         able[workload.id] = [name for name, reason in reasons.items() if reason is None]

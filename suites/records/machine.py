@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import re
+import shutil
 import statistics
 import subprocess
 import time
@@ -38,6 +39,7 @@ def manifest() -> dict[str, Any]:
         "python": platform.python_version(),
         "packages": {name: v for name in PACKAGES if (v := _version(name))},
         "threads_per_role": 1,
+        **_gpus(),
         **_revision(),
     }
 
@@ -45,14 +47,17 @@ def manifest() -> dict[str, Any]:
 def name(environment: dict[str, Any]) -> str:
     """Name of the machine of a manifest."""
     cores = environment["cpu_usable"]
-    return f"{cores} core{'s' * (cores != 1)} of {environment['cpu_model']}"
+    processors = f"{cores} core{'s' * (cores != 1)} of {environment['cpu_model']}"
+    gpus = [f"{count} {model}" for model, count in Counter(environment.get("gpus", ())).items()]
+    return " and ".join([processors, *gpus])
 
 
 def key(environment: dict[str, Any]) -> tuple[Any, ...]:
-    """Key that identifies a machine: processor, cores, quota, memory in GiB, and the kernel without its build."""
+    """Key that identifies a machine: processor, cores, quota, GPUs, memory in GiB, and the kernel without its build."""
     cpu = environment.get("cpu_model"), environment.get("cpu_usable"), environment.get("cpu_quota_cores")
     kernel = re.match(r"[\d.]*", environment.get("kernel", ""))
-    return *cpu, round(environment.get("memory_bytes", 0) / 2**30), kernel and kernel[0]
+    gpus = tuple(environment.get("gpus", ()))
+    return *cpu, gpus, round(environment.get("memory_bytes", 0) / 2**30), kernel and kernel[0]
 
 
 def names(environments: Iterable[dict[str, Any]]) -> dict[tuple[Any, ...], str]:
@@ -104,6 +109,19 @@ def _quota() -> float | None:
         except OSError:
             return None
     return None if quota in ("max", "-1") else int(quota) / int(period)
+
+
+def _gpus() -> dict[str, Any]:
+    """Models of NVIDIA's GPUs, and their driver; nothing where there are none."""
+    if shutil.which("nvidia-smi") is None:
+        return {}
+    command = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
+    try:
+        said = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True).stdout
+    except (OSError, subprocess.SubprocessError):
+        return {}
+    models = [line.rpartition(", ") for line in said.splitlines()]
+    return {"gpus": [model for model, _, _ in models], "gpu_driver": models[0][2]} if models else {}
 
 
 def _version(package: str) -> str | None:

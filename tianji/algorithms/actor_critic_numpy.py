@@ -41,6 +41,9 @@ class NumpyUpdater(adam.NumpyUpdater[Rollouts, ActorCritic, C]):
     def both(self, features: NDArray[Any]) -> tuple[Vector, Vector]:
         return self.network.both(self._w, features)
 
+    def place(self, features: NDArray[Any]) -> NDArray[Any]:
+        return features
+
     def _allocate(self, rows: int) -> None:
         """Activations and their gradients, [towers, N, width] for each hidden layer."""
         self._rows = rows

@@ -40,3 +40,6 @@ class TorchUpdater(adam_torch.TorchUpdater[Rollouts, PolicyValueNetwork, C]):
     def both(self, features: NDArray[Any]) -> tuple[Vector, Vector]:
         logits, values = evaluate(self.network, self.network.views(self.flat), features)
         return logits, values
+
+    def place(self, features: NDArray[Any]) -> Any:
+        return features if self.device.type == "cpu" else tensor(features, self.device)

@@ -11,7 +11,8 @@ from torch import Tensor
 
 from tianji.algorithms.adam import BETAS, B, C, N
 from tianji.algorithms.flat import Vector
-from tianji.algorithms.networks_torch import tensor
+from tianji.algorithms.graphs_torch import StepGraphs
+from tianji.algorithms.networks_torch import TorchNetwork, tensor
 from tianji.algorithms.state import Arrays
 
 
@@ -28,11 +29,20 @@ class TorchUpdater(ABC, Generic[B, N, C]):
         self.network, self.config = network, config
         self.device = torch.device(device)
         self.flat = torch.tensor(weights, device=self.device, requires_grad=True)
+        on_gpu = self.device.type == "cuda"
+        # A recorded step reads the learning rate on the device.
+        rate: float | Tensor = torch.zeros((), device=self.device) if on_gpu else 0.0
         # Fused: one pass over the vector.
-        self.optimizer = torch.optim.Adam([self.flat], betas=BETAS, eps=config.adam_epsilon, fused=True)
+        self.optimizer = torch.optim.Adam(
+            [self.flat], lr=rate, betas=BETAS, eps=config.adam_epsilon, fused=True, capturable=on_gpu
+        )
 
         self._norms = torch.zeros((), device=self.device)
         """Sum of the gradients' norms, as `tianji.algorithms.adam.Adam.norms`."""
+        self._graphs: StepGraphs[B] | None = None
+        # A user's own network may do what cannot be recorded.
+        if on_gpu and not isinstance(network, TorchNetwork):
+            self._graphs = StepGraphs(self._step, self._changing, self.device)
 
     @abstractmethod
     def loss(self, batch: B) -> Tensor:
@@ -61,12 +71,18 @@ class TorchUpdater(ABC, Generic[B, N, C]):
 
     def restore(self, arrays: Arrays) -> None:
         self.load(arrays["weights"])
-        self.optimizer.state[self.flat] = {
+        restored = {
             # A fused optimizer wants its count beside the vector.
             "step": torch.tensor(float(arrays["optimizer_steps"]), device=self.device),
             "exp_avg": torch.tensor(arrays["first_moment"], device=self.device),
             "exp_avg_sq": torch.tensor(arrays["second_moment"], device=self.device),
         }
+        if kept := self.optimizer.state.get(self.flat):
+            # In place: recorded steps know these tensors.
+            for name, values in restored.items():
+                kept[name].copy_(values)
+        else:
+            self.optimizer.state[self.flat] = restored
 
     def gradient(self, batch: B) -> Tensor:
         """Flat gradient of the loss before clipping."""
@@ -74,8 +90,11 @@ class TorchUpdater(ABC, Generic[B, N, C]):
         return gradient
 
     def step(self, batch: B, learning_rate: float) -> None:
-        self.flat.grad = self.gradient(batch)
-        self.apply(learning_rate)
+        self._set_rate(learning_rate)
+        if self._graphs is None:
+            self._step(batch)
+        else:
+            self._graphs.step(batch)
 
     def accumulate(self, batch: B, weight: float) -> None:
         gradient = weight * self.gradient(batch)
@@ -84,7 +103,25 @@ class TorchUpdater(ABC, Generic[B, N, C]):
     def apply(self, learning_rate: float) -> None:
         if self.flat.grad is None:
             raise RuntimeError("no gradient was accumulated")
+        self._set_rate(learning_rate)
+        self._apply()
+
+    def _step(self, batch: B) -> None:
+        self.flat.grad = self.gradient(batch)
+        self._apply()
+
+    def _apply(self) -> None:
         self._norms += torch.nn.utils.clip_grad_norm_([self.flat], self.config.max_grad_norm)
-        self.optimizer.param_groups[0]["lr"] = learning_rate
         self.optimizer.step()
         self.flat.grad = None
+
+    def _set_rate(self, learning_rate: float) -> None:
+        settings = self.optimizer.param_groups[0]
+        if isinstance(settings["lr"], Tensor):
+            settings["lr"].fill_(learning_rate)
+        else:
+            settings["lr"] = learning_rate
+
+    def _changing(self) -> list[Tensor]:
+        """What a step changes."""
+        return [self.flat, self._norms, *self.optimizer.state[self.flat].values()]

@@ -94,8 +94,13 @@ def infer(network: FlatNetwork, blocks: Mapping[str, Vector], x: NDArray[np.gene
     return evaluate(network, {name: tensor(block) for name, block in blocks.items()}, x)
 
 
-def tensor(array: NDArray[np.generic], device: torch.device | None = None) -> Tensor:
-    """Tensor over the array's memory, or a copy if the array is read-only (which torch does not support)."""
+def tensor(array: NDArray[np.generic] | Tensor, device: torch.device | None = None) -> Tensor:
+    """Tensor over the array's memory, or a copy if the array is read-only (which torch does not support).
+
+    A tensor is returned as it is if it is on the device.
+    """
+    if isinstance(array, Tensor):
+        return array if device is None else array.to(device)
     return torch.as_tensor(array if array.flags.writeable else array.copy(), device=device)
 
 

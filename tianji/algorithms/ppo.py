@@ -72,7 +72,7 @@ class PPO(FromRollouts):
         """Train on a batch that is ready for the loss, and return the number of optimizer steps; `steps` as for `updates`."""
         rate = self.learning_rate(steps)
         done = 0
-        for minibatch in self.minibatches(batch):
+        for minibatch in self.minibatches(replace(batch, features=self.updater.place(batch.features))):
             self.updater.step(minibatch, rate)
             done += 1
             yield

@@ -27,8 +27,8 @@ ROWS_TOGETHER = 8
 class Rollouts:
     """Batch of N transitions, ready for the loss."""
 
-    features: NDArray[Any]
-    """Encoded observations, [N, ...]."""
+    features: Any
+    """Encoded observations, [N, ...]: a NumPy array, or rows on the updater's device (`Updater.place`)."""
     action: NDArray[np.int64]
     log_probability: NDArray[np.float32]
     """Log-probability of each action under the policy around which the loss clips, [N]: usually the behaviour policy."""
@@ -55,6 +55,12 @@ class Updater(base.Updater[Rollouts], Protocol):
 
     def both(self, features: NDArray[Any]) -> tuple[Vector, Vector]:
         """Logits [N, A] and state values [N]."""
+
+    def place(self, features: NDArray[Any]) -> Any:
+        """The rows where updates are computed, to be indexed as before.
+
+        Minibatches of several epochs are then taken on the device, and each row is copied there once.
+        """
 
 
 def by_length(

@@ -28,5 +28,22 @@ def test_a_name_says_more_where_it_would_not_be_enough():
     ]
 
 
+def test_a_gpu_makes_another_machine_of_it():
+    fast = HERE | {"gpus": ["Slate 100", "Slate 100"], "gpu_driver": "1.2"}
+    assert list(machine.names([HERE, fast]).values()) == ["2 cores of Abacus", "2 cores of Abacus and 2 Slate 100"]
+
+
+def test_gpus_are_those_that_the_driver_s_program_lists(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert "gpus" not in machine.manifest()
+    program = tmp_path / "nvidia-smi"
+    program.write_text("#!/bin/sh\necho 'Slate 100, with a comma, 580.1'\n")
+    program.chmod(0o755)
+    found = machine.manifest()
+    assert (found["gpus"], found["gpu_driver"]) == (["Slate 100, with a comma"], "580.1")
+    program.write_text("#!/bin/sh\necho 'no driver is loaded' >&2; exit 9\n")
+    assert "gpus" not in machine.manifest()
+
+
 def test_the_noise_floor_is_a_share():
     assert 0 < machine.noise_floor() < 1
