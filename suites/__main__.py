@@ -7,9 +7,10 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
 from programs.cli import DONE, FAILED, ConfigError, OneLineParser
 from programs.cli import run as run_command
@@ -29,6 +30,7 @@ from suites.tuning import command as tuning
 from suites.tuning.sweep import FIRST_SEED
 
 MOST_NODES = 64
+Reason = Annotated[Text, Meta(min_length=1)]
 COMMANDS: Registry[Callable[[Any], None]] = Registry("tianji_bench.commands", {"gate": "gate.command:add"}, "command")
 """Commands of packages above this one, by name: functions that add a parser whose default `run` is the command."""
 
@@ -108,6 +110,9 @@ def parser() -> OneLineParser:
     pack = commands.add_parser("pack", help="seal a finished session into one Parquet file")
     pack.add_argument("folder", type=Path, metavar="DIR", help="that `run --out` wrote")
     pack.add_argument("--out", type=Path, required=True, metavar="FILE", help="a new file, which ends in .parquet")
+    pack.add_argument(
+        "--stopped", metavar="WHY", help="seal a session that ended before its plan was done; reports show this reason"
+    )
     submission = commands.add_parser("submit", help="check a finished session, seal it, and say how to hand it in")
     submission.add_argument("folder", type=Path, metavar="SESSION_DIR", help="that `run --out` wrote")
     submission.add_argument("--out", type=Path, required=True, metavar="DIR", help="a new folder for the submission")
@@ -311,7 +316,10 @@ def doctor(options: Any) -> int:
 def pack(options: Any) -> int:
     """Seal a session."""
     try:
-        runs = archive.seal(options.folder, options.out)
+        stopped = None if options.stopped is None else msgspec.convert(options.stopped, Reason)
+        runs = archive.seal(options.folder, options.out, stopped=stopped)
+    except msgspec.ValidationError:
+        raise ConfigError("--stopped: give a reason of one line") from None
     except BundleError as error:
         raise ConfigError(str(error)) from error
     print(f"{runs} runs in {options.out}, {options.out.stat().st_size / 1e6:.1f} MB")

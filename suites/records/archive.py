@@ -35,7 +35,7 @@ Run = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9_][A-Za-z0-9_.-]*\Z", max_length
 """The name of a run's folder."""
 
 
-def seal(folder: Path, file: Path, mark: Callable[[Bundle], Bundle] | None = None) -> int:
+def seal(folder: Path, file: Path, mark: Callable[[Bundle], Bundle] | None = None, *, stopped: str | None = None) -> int:
     """Seal every published bundle under a folder into a new file, at once; returns their number.
 
     What was written is read again and compared before the file gets its name. The folder stays as it is.
@@ -44,11 +44,14 @@ def seal(folder: Path, file: Path, mark: Callable[[Bundle], Bundle] | None = Non
     ----------
     mark
         changes what a run says of itself, such as its division.
+    stopped
+        why a session ended before its plan was done, which is sealed with its plan. None: it is whole.
 
     Raises
     ------
     BundleError
-        when the folder has no bundle, or bundles of several sessions, or a block that is not finished, or the file exists.
+        when the folder has no bundle, or bundles of several sessions, or the file exists, or cells are not finished and nobody
+        says why, or somebody does and all are.
     """
     if file.suffix != SUFFIX:
         raise BundleError(f"{file}: a sealed session is a file that ends in {SUFFIX}")
@@ -64,12 +67,20 @@ def seal(folder: Path, file: Path, mark: Callable[[Bundle], Bundle] | None = Non
         raise BundleError(f"{folder}: holds bundles of {len(sessions)} sessions; seal each session's folder by itself")
     begun = folder / "session.json"
     plan = bundle.plan(begun) if begun.exists() else None
-    if plan is not None and (cells := len(plan["cells"])) != len(bundles):
-        raise BundleError(f"{folder}: {len(bundles)} of {cells} cells are finished; go on with --resume, then seal")
+    unfinished = 0 if plan is None else len(plan["cells"]) - len(bundles)
+    if unfinished and stopped is None:
+        raise BundleError(
+            f"{folder}: {len(bundles)} of {len(bundles) + unfinished} cells are finished; go on with --resume, then seal, or "
+            "say with --stopped why it ends here"
+        )
     certificates = bundle.certificates([folder])
     stated = statement.beside(folder)
     if stated is not None and stated.session != sessions[0]:
         raise BundleError(f"{folder}: its {statement.FILE} is of another session")
+    if stopped is not None:
+        if not unfinished or stated is None:
+            raise BundleError(f"{folder}: --stopped is for a session with a stated plan of which cells are not finished")
+        stated = msgspec.structs.replace(stated, stopped=stopped)
     about = {"schema": parquet.SCHEMA, "session": sessions[0], "plan": plan, "stated": stated, "certificates": certificates}
     axes = sorted({name for b in bundles for name in b.manifest.options})
     table = pa.concat_tables([table_of(b, axes) for b in bundles], promote_options="permissive").combine_chunks()

@@ -34,7 +34,7 @@ def sessions(folder: Path) -> Lines:
                 "session": file.relative_to(folder).as_posix(),
                 "date": datetime.fromtimestamp(begun_ns / 1e9, UTC).date().isoformat(),
                 "machine": machine.name(first.environment),
-                "commit": (first.environment.get("git_commit") or "-")[:7],
+                "commit": _commit(first.environment),
                 "division": division(first),
                 "runs": str(len(runs)),
                 "for": "" if about is None else about.purpose,
@@ -42,6 +42,11 @@ def sessions(folder: Path) -> Lines:
             }
         )
     return lines
+
+
+def _commit(environment: Mapping[str, Any]) -> str:
+    changed = " with changes" if environment.get("git_dirty") else ""
+    return (environment.get("git_commit") or "-")[:7] + changed
 
 
 def machines(folder: Path) -> Lines:

@@ -46,6 +46,8 @@ class Statement(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     noise_floor: Amount | None = None
     predictions: Predictions | None = None
     """What was predicted of its cells."""
+    stopped: Text | None = None
+    """Why it ended before its plan was done, as said when it was sealed. None: it is whole."""
 
     @property
     def words(self) -> str:
@@ -53,7 +55,8 @@ class Statement(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         what = f"for {self.claim!r}" if self.claim else "for no claim"
         blocks, looks = (f"{n} {noun}{'s' * (n != 1)}" for n, noun in ((len(self.seeds), "block"), (self.looks, "look")))
         busy = ", begun on a busy machine" if self.busy else ""
-        return f"stated {self.written}, {what}: {blocks} of {', '.join(self.systems)}, {looks}{busy}"
+        stopped = f"; stopped before it was done: {self.stopped}" if self.stopped else ""
+        return f"stated {self.written}, {what}: {blocks} of {', '.join(self.systems)}, {looks}{busy}{stopped}"
 
 
 def read(data: bytes, place: Path) -> Statement:

@@ -6,7 +6,9 @@ import msgspec
 import pytest
 from bundles import make, manifest
 
+from programs.cli import run
 from reports import dataset
+from suites.__main__ import main
 from suites.records import archive, statement, store
 from suites.records.bundle import Bundle, BundleError
 from suites.records.statement import Statement, beyond, looks
@@ -70,6 +72,37 @@ def test_a_plan_is_sealed_with_its_session_and_read_again(tmp_path):
     (folder / statement.FILE).write_bytes(msgspec.json.encode(plan("another")))
     with pytest.raises(BundleError, match="is of another session"):
         archive.seal(folder, tmp_path / "other.parquet")
+
+
+def cut_short(tmp_path, cells):
+    """A session of one finished run, whose plan has so many cells."""
+    folder = tmp_path / "mine"
+    make(folder, "w-x.b0.p0.sync", profile="paper")
+    (folder / statement.FILE).write_bytes(msgspec.json.encode(plan("s")))
+    (folder / "session.json").write_text(json.dumps({"cells": [{}] * cells}))
+    return folder
+
+
+def test_a_session_that_was_stopped_is_sealed_with_the_reason(tmp_path, capsys):
+    folder, file = cut_short(tmp_path, 2), tmp_path / "mine.parquet"
+    pack = ["pack", str(folder), "--out", str(file)]
+    assert run("tianji-bench", main, pack) == 2
+    assert "1 of 2 cells are finished" in capsys.readouterr().err
+    assert run("tianji-bench", main, [*pack, "--stopped", "the power went"]) == 0
+    assert archive.stated(file) == msgspec.structs.replace(plan("s"), stopped="the power went")
+    assert archive.stated(file).words.endswith("; stopped before it was done: the power went")
+    assert statement.beside(folder) == plan("s"), "the folder stays as it is"
+
+
+@pytest.mark.parametrize(
+    ("reason", "cells", "says"),
+    [("", 2, "give a reason of one line"), ("two\nlines", 2, "give a reason of one line"), ("why", 1, "are not finished")],
+)
+def test_a_reason_is_for_what_was_stopped(tmp_path, capsys, reason, cells, says):
+    folder, file = cut_short(tmp_path, cells), tmp_path / "mine.parquet"
+    assert run("tianji-bench", main, ["pack", str(folder), "--out", str(file), "--stopped", reason]) == 2
+    assert says in capsys.readouterr().err
+    assert not file.exists()
 
 
 @pytest.mark.parametrize(
