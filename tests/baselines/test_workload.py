@@ -5,6 +5,8 @@ import pytest
 
 from baselines import system
 from baselines.workload import Workload
+from programs.cli import ConfigError, run
+from suites.__main__ import main
 from suites.session import catalogue
 
 
@@ -51,3 +53,29 @@ def test_a_simulator_is_for_those_whose_environments_can_wait_together():
     assert slow.certified, "time changes nothing of what is computed"
     assert not drawn.certified
     assert drawn.describe().observation_shape == (84, 84, 3)
+
+
+def test_updates_on_a_gpu_are_for_those_that_can_compute_them_there(monkeypatch):
+    import torch
+
+    workload = msgspec.structs.replace(catalogue.load("cartpole-ppo-zoo"), device="cuda")
+    for other in ("sb3", "rllib"):
+        assert "updates on a GPU are not translated" in system.get(other).unable(workload)
+    assert not workload.certified
+    for own in ("tianji", "tianji-relaxed", "xingtian", "sync"):
+        assert system.get(own).unable(workload) is None
+        assert system.get(own).config(system.Task(own, workload, 0, (0, 1))).device == "cuda"
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(ConfigError, match="cartpole-ppo-zoo: its updates are for a GPU, and torch finds no CUDA device here"):
+        workload.check_device()
+    catalogue.load("cartpole-ppo-zoo").check_device()
+
+
+def test_a_session_without_the_gpu_that_it_needs_is_refused(capsys, monkeypatch, tmp_path):
+    import torch
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    asked = ["run", "convergence", "--workloads", "pong84-ppo-brief", "--systems", "tianji", "--out", str(tmp_path / "new")]
+    assert run("tianji-bench", main, asked) == 2
+    assert "torch finds no CUDA device here" in capsys.readouterr().err
+    assert not (tmp_path / "new").exists()

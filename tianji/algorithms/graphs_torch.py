@@ -71,7 +71,8 @@ class StepGraphs(Generic[B]):
         inputs: B = of(*columns)
         before = [changed.detach().clone() for changed in self._changes()]
         # As torch asks for: a recording's first steps are made beside the usual stream.
-        beside, usual = torch.cuda.Stream(self._device), torch.cuda.current_stream(self._device)
+        beside: torch.cuda.Stream = torch.cuda.Stream(self._device)  # type: ignore[no-untyped-call]
+        usual = torch.cuda.current_stream(self._device)
         beside.wait_stream(usual)
         with torch.cuda.stream(beside):
             for _ in range(WARM_UP):
