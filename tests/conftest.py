@@ -59,12 +59,6 @@ def _has_children() -> bool:
     return True
 
 
-def pytest_collection_finish() -> None:
-    """Spare the garbage collector what stays to the end: the modules of all tests, and the tests."""
-    gc.collect()
-    gc.freeze()
-
-
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Say which laws of which disciplines were checked and held."""
     held: dict[str, int] = {}
