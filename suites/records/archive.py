@@ -68,7 +68,7 @@ def seal(folder: Path, file: Path, mark: Callable[[Bundle], Bundle] | None = Non
     begun = folder / "session.json"
     plan = bundle.plan(begun) if begun.exists() else None
     unfinished = 0 if plan is None else len(plan["cells"]) - len(bundles)
-    if unfinished and stopped is None:
+    if unfinished < 0 or (unfinished and stopped is None):
         raise BundleError(
             f"{folder}: {len(bundles)} of {len(bundles) + unfinished} cells are finished; go on with --resume, then seal, or "
             "say with --stopped why it ends here"
