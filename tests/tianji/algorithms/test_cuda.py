@@ -149,7 +149,8 @@ def test_shapes_that_seldom_come_back_are_not_recorded():
         updater.step(batch, 1e-3)
         plain.accumulate(batch, 1.0)
         plain.apply(1e-3)
-        assert len(updater._graphs) == (0 if seed < 3 * SEEN_BEFORE + 3 else len(updater._graphs))
+        # The first shapes came as often as goes unrecorded, and the fourth has to come so often, too.
+        assert seed >= 4 * SEEN_BEFORE or len(updater._graphs) == 0
     assert len(updater._graphs) == MOST
     assert apart(updater.weights(), plain.weights()) < 1e-5
 
