@@ -14,7 +14,7 @@ from typing import Any
 
 import zmq
 
-from tianji.channel.arena import Arena, anonymous_file, has_ended, map_file, open_file_of, open_of
+from tianji.channel.arena import Arena, anonymous_file, map_file, open_file_of, open_of
 from tianji.channel.base import COALESCE_CHUNKS, ChannelError, EdgeSpec, Inlet, log
 from tianji.channel.ring import Bell, RingBroken, RingReader, RingWriter, own_fence, ring, ring_bytes
 from tianji.channel.security import Security
@@ -178,10 +178,9 @@ class SharedOutlet(SessionOutlet):
         try:
             self._inlet_bell = open_of(pid, welcome.shared.bell_fd, os.O_WRONLY | os.O_NONBLOCK)
         except ChannelError as error:
-            # An inlet that has just ended may have a successor. One that runs and cannot be reached is a lasting error.
-            if not has_ended(pid):
-                self._refusal = str(error)
+            self._out_of_reach(pid, error)
             return False
+        self._unreached = None
         self._fds.append(self._inlet_bell)
         return True
 

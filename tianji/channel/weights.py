@@ -16,7 +16,7 @@ import numpy as np
 import zmq
 from numpy.typing import NDArray
 
-from tianji.channel.arena import anonymous_file, has_ended, open_file_of, open_of
+from tianji.channel.arena import anonymous_file, open_file_of, open_of
 from tianji.channel.base import ChannelError, WeightsInlet, WeightsOutlet, log, rising
 from tianji.channel.board import WeightBoard
 from tianji.channel.ring import Bell
@@ -250,10 +250,9 @@ class BoardInlet(_Reader):
                 os.close(fd)
             self._bell_fd = open_of(shared.pid, shared.bell_fd, os.O_RDONLY | os.O_NONBLOCK)
         except ChannelError as error:
-            # A publisher that has just ended may have a successor. One that runs and cannot be reached is a lasting error.
-            if not has_ended(shared.pid):
-                self._refusal = str(error)
+            self._out_of_reach(shared.pid, error)
             return
+        self._unreached = None
         self._heard_bell.register(self._bell_fd, select.EPOLLIN | select.EPOLLET)
         self._board, self._seen, self._open = board, None, True
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import zmq
 
+from tianji.channel.arena import has_ended
 from tianji.channel.base import ChannelError, Endpoint
 from tianji.channel.security import Security
 from tianji.messages import Leave, OnEdge, ProtocolError, Refused, decode_edge, encode
@@ -244,6 +245,8 @@ class Connected(Endpoint):
         self._open = False
         self._refusal: str | None = None
         """Reason of the other side's refusal, if it refused."""
+        self._unreached: int | None = None
+        """Process whose memory could not be opened at the last attempt."""
         self._watch = select.epoll()
         self._connect()
 
@@ -303,6 +306,20 @@ class Connected(Endpoint):
     @abstractmethod
     def _heard(self, message: OnEdge, payload: list[zmq.Frame]) -> None:
         """Handle a message of the other side."""
+
+    def _out_of_reach(self, pid: int, error: ChannelError) -> None:
+        """Handle that memory of the other side's process could not be opened.
+
+        A process that has ended may have a successor. One that runs may just have closed its end, and the news of that may come
+        later than its last message. So it is asked once more: only an end that is still open answers.
+        """
+        if has_ended(pid):
+            return
+        if self._unreached == pid:
+            self._refusal = str(error)
+        else:
+            self._unreached = pid
+            self._ask()
 
     def _lose(self) -> None:
         """End the session, or the request for one."""

@@ -6,11 +6,14 @@ import subprocess
 import sys
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import chunk_peer
 import edges
 import pytest
-from edges import SLOTS, Bench, text
+from edges import PARAMETERS, SLOTS, Bench, text, vector
+
+from tianji.channel.base import ChannelError
 
 
 @pytest.fixture(params=["shm", "ipc", "tcp"])
@@ -67,6 +70,45 @@ def test_a_welcome_that_is_read_after_its_inlet_has_ended(bench):
     assert line._monitor.poll(20_000), "no end of the connection"
     assert outlet.credits() == []
     carry_on(bench, bench.inlet(uri), outlet, 0)
+
+
+@pytest.mark.parametrize("bench", ["shm"], indirect=True)
+def test_a_welcome_that_is_read_before_the_news_that_its_inlet_has_ended(bench, monkeypatch):
+    inlet = bench.channels.inlet(bench.address("a"), bench.spec)
+    uri, outlet = inlet.uri, bench.outlet(inlet)
+    bench.until(inlet.pending)
+    inlet.receive()
+    assert outlet._line.socket.poll(20_000), "no welcome"
+    inlet.close()
+    with monkeypatch.context() as patch:
+        patch.setattr(outlet._line, "changes", lambda: iter(()))
+        assert outlet.credits() == []
+    carry_on(bench, bench.inlet(uri), outlet, 0)
+
+
+@pytest.mark.parametrize("bench", ["shm"], indirect=True)
+def test_a_board_that_is_announced_before_the_news_that_its_publisher_has_ended(bench, monkeypatch):
+    first = bench.channels.weights_outlet(bench.address("w"), PARAMETERS)
+    uri, reader = first.uri, bench.keep(bench.channels.weights_inlet(first.uri, PARAMETERS))
+    bench.until(lambda: (reader.latest(vector(0)), reader._incarnation is not None)[1])
+    bench.until(lambda: (first.serve(), first.readers() == 1)[1])
+    assert reader._line.socket.poll(20_000), "no board"
+    first.close()
+    with monkeypatch.context() as patch:
+        patch.setattr(reader._line, "changes", lambda: iter(()))
+        assert reader.latest(vector(0)) is None
+    second = bench.patiently(lambda: bench.channels.weights_outlet(uri, PARAMETERS))
+    second.publish(1, vector(1))
+    bench.until(lambda: (second.serve(), reader.latest(vector(0)) == 1)[1])
+
+
+@pytest.mark.parametrize("bench", ["shm"], indirect=True)
+def test_memory_of_a_running_process_that_stays_closed_is_a_lasting_error(bench):
+    publisher = bench.keep(bench.channels.weights_outlet(bench.address("w"), PARAMETERS))
+    publisher._bell = SimpleNamespace(reading_fd=2**20, close=publisher._bell.close)
+    reader = bench.keep(bench.channels.weights_inlet(publisher.uri, PARAMETERS))
+    with pytest.raises(ChannelError, match="cannot open descriptor 1048576"):
+        bench.until(lambda: (publisher.serve(), reader.latest(vector(0)))[1])
 
 
 @pytest.mark.parametrize("stage", chunk_peer.PRODUCER_STAGES)
