@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from reports.looks import BLUE, DASHED, GREEN, GREY, INK, ORANGE, SKY, VERMILION
@@ -32,13 +33,31 @@ def product(views: Sequence[Priced], style: Style) -> Drawing | None:
         axis.set_title(f"{leader.workload}\n{told}", loc="left", fontsize="medium")
         plain_log(axis.xaxis)
         plain_log(axis.yaxis)
-        axis.legend(title="learning rate", fontsize="small", title_fontsize="small")
         axis.set_xlabel("lag in rounds x learning rate")
         axis.set_ylabel("steps to the return over lag 0's")
-    if any(mark["ci_low"] is None for mark in marks):
-        bare = Line2D([], [], color=GREY, marker="o", markerfacecolor="none", linestyle="", label=OPEN)
-        figure.legend(handles=[bare], loc="outside upper center")
+    limits = [axis.get_ylim() for axis in axes]
+    lowest, highest = min(low for low, _ in limits), max(high for _, high in limits)
+    for axis in axes:
+        # The same scale, so that workloads can be compared.
+        axis.set_ylim(lowest, highest)
+    _legend(figure, axes, open_marks=any(mark["ci_low"] is None for mark in marks))
     return drawing(figure, marks)
+
+
+def _legend(figure: Figure, axes: Sequence[Axes], *, open_marks: bool) -> None:
+    """Name the learning rates: once above all panels if they have the same, or else in each panel."""
+    curves = [axis.get_legend_handles_labels() for axis in axes]
+    handles, labels = curves[0]
+    if any(names != labels for _, names in curves):
+        handles, labels = [], []
+        for axis in axes:
+            axis.legend(title="learning rate", fontsize="small", title_fontsize="small")
+    if open_marks:
+        handles = [*handles, Line2D([], [], color=GREY, marker="o", markerfacecolor="none", linestyle="")]
+        labels = [*labels, OPEN]
+    if handles:
+        title = None if labels == [OPEN] else "learning rate"
+        figure.legend(handles, labels, title=title, loc="outside upper center", ncols=len(handles))
 
 
 def _curve(axis: Axes, view: Priced, place: int) -> list[Mark]:

@@ -2,11 +2,13 @@
 
 import collections
 import math
+from pathlib import Path
 
 import bundles
 import priced
 import pytest
 from commands import refusal
+from pyarrow import parquet
 
 from programs.cli import ConfigError, run
 from reports import dataset
@@ -18,6 +20,8 @@ from tianji.config import NetworkConfig, PPOConfig, TrainConfig
 from tianji.environments.vector import describe
 from tianji.messages import Done, Report
 from tianji.worlds import lockstep
+
+KEPT = Path(__file__).parents[3] / "results" / "price"
 
 
 def request(**more):
@@ -142,3 +146,19 @@ def test_the_command_prints_the_price_of_each_workload(tmp_path, capsys):
     assert "no runs of the price suite that can be paired" in refusal(
         capsys, run, "tianji-report", main, ["price", str(tmp_path / "other")]
     )
+
+
+def test_kept_runs_without_lag_do_not_depend_on_the_correction():
+    """As docs/disciplines-measured.md says: nothing is corrected there."""
+    rate = "options.ppo.learning_rate"
+    told = {}
+    for name in ("cartpole-ppo-zoo", "cartpole-ppo-decoupled"):
+        table = parquet.read_table(
+            KEPT / f"{name}.parquet",
+            columns=["block", rate, "event", "steps", "length", "return", "returns"],
+            filters=[("system", "==", "tianji-admitted-in-order-0"), ("event", "in", ["episode", "evaluation"])],
+        )
+        rows = table.to_pylist()
+        assert len({(row["block"], row[rate]) for row in rows}) == 120
+        told[name] = sorted(map(repr, rows))
+    assert told["cartpole-ppo-zoo"] == told["cartpole-ppo-decoupled"]

@@ -337,7 +337,8 @@ def test_every_committed_session_is_valid_by_its_manifests_and_the_smallest_of_e
     files = store.sealed([ROOT / "results", ROOT / "docs" / "results"])
     ours = [file for file in files if "submitted" not in file.parts]
     theirs = [file for file in files if "submitted" in file.parts]
-    beside, cut = ([file for file in ours if file.parent.name == name] for name in ("price", "gpu"))
+    beside = [file for file in ours if file.parent.name == "price" and file.stem in ("acrobot-ppo", "cartpole-ppo-zoo")]
+    cut = [file for file in ours if file.parent.name == "gpu"]
     others = [file for file in ours if file not in beside + cut]
     assert run("tianji-bench", main, ["validate", "--earlier", "--heads", *map(str, others)]) == 0, capsys.readouterr().err
     # The draft of a workload that no run read lay in the checkout (results/README.md). Nothing else may be wrong with them.
