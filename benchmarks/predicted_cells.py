@@ -57,6 +57,8 @@ class Figures:
     """Median number of rounds by which the learner is ahead of a sample's policy when it trains on it."""
     waits: dict[str, float | None]
     """By kind of role, the share of time for which it waits for other roles."""
+    loops_per_s: float | None = None
+    """Of each node by the bare loop, mean of before and after the runs. None: predicted, or not recorded."""
 
 
 def misses(predicted: Figures, measured: Figures) -> list[str]:
@@ -88,11 +90,27 @@ def cell_config(experiment: Experiment, system: TianJi, nodes: int, cores: float
     return system.config(Task(system.name, workload, 0, tuple(range(ceil(cores))), Cluster(places)))
 
 
-def node_of(machine: Machine, experiment: Experiment, nodes: int) -> Machine:
-    """An emulated node: its budget of cores or, without one, its share of the machine's; and its link."""
-    cores = experiment.cores or machine.cores / nodes
+def node_of(machine: Machine, experiment: Experiment, nodes: int, speed: float = 1.0) -> Machine:
+    """An emulated node: its budget of cores or, without one, its share of the machine's; and its link.
+
+    A node of half the calibrated speed does what one with half of the cores does, as its share is below one core.
+    """
+    cores = (experiment.cores or machine.cores / nodes) * speed
     link = experiment.link_bits_per_s
     return replace(machine, cores=cores, link_bytes_per_s=machine.link_bytes_per_s if link is None else link / 8)
+
+
+def speed_of(calibration: Calibration, experiment: Experiment, nodes: int, loops_per_s: float) -> float:
+    """Speed of nodes over the calibrated one, from the loops a second that each of them had.
+
+    Raises
+    ------
+    ConfigError
+        if the calibration does not say how fast its machine was.
+    """
+    if calibration.loops_per_s is None:
+        raise ConfigError("--at-speed: the calibration has no speed of its machine; calibrate again")
+    return loops_per_s / (calibration.loops_per_s * node_of(calibration.machine, experiment, nodes).cores)
 
 
 def predicted(
@@ -102,6 +120,7 @@ def predicted(
     nodes: int,
     seconds: float = MOST_SECONDS,
     sharing: int | None = None,
+    speed: float = 1.0,
 ) -> Figures:
     """Run a cell in the simulated world.
 
@@ -109,6 +128,8 @@ def predicted(
     ----------
     sharing
         number of nodes among which the machine's cores are shared if nodes have no budget. None: `nodes`.
+    speed
+        of the nodes, over that of the calibration.
 
     Raises
     ------
@@ -117,7 +138,7 @@ def predicted(
     """
     if name.endswith(COPIES):
         # They know nothing of each other.
-        one = predicted(calibration, experiment, name.removesuffix(COPIES), 1, seconds, nodes)
+        one = predicted(calibration, experiment, name.removesuffix(COPIES), 1, seconds, nodes, speed)
         return Figures(nodes * one.samples_per_s, None, dict.fromkeys(WAITS))
     system = SYSTEMS.get(STANDS_FOR.get(name, name))()
     if not isinstance(system, TianJi):
@@ -125,7 +146,7 @@ def predicted(
     config = replace(cell_config(experiment, system, nodes, calibration.machine.cores), stop_steps=1 << 50)
     describe = catalogue.load(experiment.workload).describe()
     times = Drawn(calibration, experiment.workload, config, seed=0)
-    machine = node_of(calibration.machine, experiment, sharing or nodes)
+    machine = node_of(calibration.machine, experiment, sharing or nodes, speed)
     simulation = Simulation(config, describe, times, machine=machine, nodes=nodes)
     seconds = min(seconds, experiment.seconds)
     warm_up = max(analysis.WARM_UP_S, analysis.WARM_UP_SHARE * seconds)
@@ -171,7 +192,8 @@ def measured(bundles: Sequence[Bundle]) -> Figures:
         # Bundles of earlier revisions do not have it.
         ages.update(staleness.histogram(one, "learner_age_rounds"))
     waits = {role: _mean(waiting(one, role) for one in bundles) for role in WAITS}
-    return Figures(fmean(rates), staleness.quantile(ages, 0.5) if ages else None, waits)
+    loops = [fmean(pair) for one in bundles if (pair := checks.means(one)) is not None]
+    return Figures(fmean(rates), staleness.quantile(ages, 0.5) if ages else None, waits, fmean(loops) if loops else None)
 
 
 def waiting(bundle: Bundle, role: str) -> float | None:
@@ -212,15 +234,27 @@ def table(
     nodes: Sequence[int],
     file: Path | None = None,
     unsteady: bool = False,
+    at_speed: bool = False,
 ) -> list[str]:
-    """Predictions of an experiment as a Markdown table, beside those that a sealed session measured."""
+    """Predictions of an experiment as a Markdown table, beside those that a sealed session measured.
+
+    Parameters
+    ----------
+    file
+        that session.
+    unsteady
+        whether blocks count whose nodes changed their speed.
+    at_speed
+        whether each cell is predicted at the speed that its nodes had. All blocks count then.
+    """
     if name not in EXPERIMENTS:
         raise ConfigError(f"unknown experiment {name!r}; known: {', '.join(EXPERIMENTS)}")
-    told, left_out = (None, 0) if file is None else session(file, name, unsteady)
+    told, left_out = (None, 0) if file is None else session(file, name, unsteady or at_speed)
     heads = ["samples/s", "median lag, rounds", *(f"{role}s wait" for role in WAITS)]
     columns = [f"`{name}`, *predicted*", "nodes", *heads]
     if told is not None:
-        columns = [columns[0], "nodes", *(cell for head in heads for cell in (head, "measured")), "missed"]
+        speeds = ["speed"] * at_speed
+        columns = [columns[0], "nodes", *speeds, *(cell for head in heads for cell in (head, "measured")), "missed"]
     lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
     right = compared = 0
     for system in systems:
@@ -230,11 +264,17 @@ def table(
             was = None if told is None else told.get((system, number))
             if told is not None and was is None:
                 continue
-            found = predicted(calibration, EXPERIMENTS[name], system, number)
+            speed = 1.0
+            if was is not None and at_speed:
+                if was.loops_per_s is None:
+                    raise ConfigError(f"--at-speed: {file} does not have the speed of the nodes of {system}")
+                speed = speed_of(calibration, EXPERIMENTS[name], number, was.loops_per_s)
+            found = predicted(calibration, EXPERIMENTS[name], system, number, speed=speed)
             cells = _cells(found)
             if was is not None:
                 missed = misses(found, was)
                 cells = [*(cell for pair in zip(cells, _cells(was), strict=True) for cell in pair), ", ".join(missed)]
+                cells = [f"{speed:.2f}"] * at_speed + cells
                 compared, right = compared + 1, right + (not missed)
             lines.append(f"| {system} | {number} | {' | '.join(cells)} |")
     if told is not None:
@@ -264,7 +304,14 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--nodes", default="1,2,4,8", metavar="N,M,...", help="numbers of nodes (default: %(default)s)")
     parser.add_argument("--measured", type=Path, metavar="FILE", help="a sealed session of the experiments")
     parser.add_argument("--unsteady", action="store_true", help="also compare with blocks whose nodes changed their speed")
+    parser.add_argument(
+        "--at-speed",
+        action="store_true",
+        help="predict each cell at the speed that its nodes had, by the bare loop, in all blocks",
+    )
     options = parser.parse_args(arguments)
+    if options.at_speed and options.measured is None:
+        raise ConfigError("--at-speed: give the session with --measured")
     try:
         nodes = sorted({int(number) for number in options.nodes.split(",")})
     except ValueError:
@@ -277,7 +324,9 @@ def main(arguments: Sequence[str]) -> int:
         print(f"Note: {note}.")
     try:
         for name in options.experiments:
-            lines = table(calibration, name, options.systems.split(","), nodes, options.measured, options.unsteady)
+            lines = table(
+                calibration, name, options.systems.split(","), nodes, options.measured, options.unsteady, options.at_speed
+            )
             print("\n" + "\n".join(lines))
     except BundleError as error:
         raise ConfigError(f"--measured: {error}") from None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from statistics import fmean
 from tempfile import TemporaryDirectory
 
 import msgspec
@@ -16,11 +17,14 @@ from baselines.workload import Workload
 from suites.calibration.accounts import GROUPS, LARGE_BYTES, SMALL_BYTES, Missing, machine_of, overhead_s, work_of
 from suites.records import bundle, machine
 from suites.records.events import AnyEvent
+from suites.scaling import checks
 from suites.testbed import local, netns
+from suites.testbed.busy import loops_per_s
 from suites.transmission import cell, sweep
 from suites.transmission.traffic import Extent
 from tianji.config import TrainConfig
 from tianji.environments.description import EnvDescription
+from tianji.launch.node import here
 from tianji.messages import Done, FromRole, Report
 from tianji.run.training import train
 from tianji.topology import parameters
@@ -70,6 +74,8 @@ def calibrate(workloads: Sequence[Workload], seconds: float, cores: tuple[int, .
     if (load := found["load_1min_at_start"]) > 0.5 * len(cores):
         notes.append(f"the machine was not idle: load {load:g} over one minute")
         say(f"  {notes[-1]}; processor times hold, and times to wake up are too long")
+    usable = min(len(cores), found["cpu_quota_cores"] or len(cores))
+    speeds = [core_speed(usable)]
     work: dict[str, Work] = {}
     spent_s, messages = 0.0, 0
     for number, workload in enumerate(workloads, 2):
@@ -86,11 +92,20 @@ def calibrate(workloads: Sequence[Workload], seconds: float, cores: tuple[int, .
         messages += messages_of(replace(config, stop_steps=max(config.round_steps, steps)), describe, workload.id, made)
         for kind, one in (("fragment", made.fragments[0].compute), ("round", made.rounds[0].compute)):
             say(f"  {one.count} times a {kind} of {one.mean_s * 1e3:.2f} ms")
-    usable = min(len(cores), found["cpu_quota_cores"] or len(cores))
+        speeds.append(core_speed(usable))
+    if (off := max(speeds) / min(speeds) - 1) > checks.TOLERANCE:
+        notes.append(f"the machine changed its speed by {off:.0%} meanwhile, by a bare loop")
+        say(f"  {notes[-1]}")
     measured = machine_of(usable, spent_s / max(1, messages), here, apart)
     versions = ", ".join(f"{name} {version}" for name, version in found["packages"].items())
     on = f"{found['cpu_model']}, {usable:g} cores, {found['system']} {found['kernel']}, Python {found['python']}, {versions}"
-    return Calibration(measured, on, work, tuple(notes))
+    return Calibration(measured, on, work, tuple(notes), fmean(speeds))
+
+
+def core_speed(cores: float) -> float:
+    """Loops a second of a core by the bare loop that also measures the speed of nodes, while so many cores count at once."""
+    processes = max(1, round(cores))
+    return sum(loops_per_s([here()] * processes)) / cores
 
 
 def config_of(workload: Workload, cores: tuple[int, ...]) -> TrainConfig:

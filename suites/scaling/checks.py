@@ -60,10 +60,10 @@ def steady(runs: Sequence[Run]) -> tuple[list[Run], list[tuple[Bundle, str]]]:
 
 def _faults(runs: Sequence[Run]) -> Iterator[str]:
     """What is wrong with cells of one block, in words."""
-    means = {id(run): mean for run in runs if not run.cores_shared and (mean := _means(run.bundle)) is not None}
-    typical = median(fmean(pair) for pair in means.values()) if means else 0.0
-    for run in (run for run in runs if id(run) in means):
-        before, after = means[id(run)]
+    known = {id(run): mean for run in runs if not run.cores_shared and (mean := means(run.bundle)) is not None}
+    typical = median(fmean(pair) for pair in known.values()) if known else 0.0
+    for run in (run for run in runs if id(run) in known):
+        before, after = known[id(run)]
         cell = f"{label_of(run.bundle)} on {run.nodes} node{'s' * (run.nodes > 1)}"
         if _off(after, before):
             yield f"nodes of {cell} did {before:.0f} loops/s before the run and {after:.0f} after it"
@@ -71,7 +71,7 @@ def _faults(runs: Sequence[Run]) -> Iterator[str]:
             yield f"nodes of {cell} did {fmean((before, after)):.0f} loops/s, and {typical:.0f} in the median of its cells"
 
 
-def _means(bundle: Bundle) -> tuple[float, float] | None:
+def means(bundle: Bundle) -> tuple[float, float] | None:
     """Speed before and after, mean over nodes; None: a reading is missing."""
     by_node = readings(bundle).values()
     if not by_node or any(len(found) < 2 or min(found.values()) <= 0 for found in by_node):

@@ -4,7 +4,7 @@ import pytest
 from elsewhere import ROOT
 from msgspec.structs import replace
 
-from benchmarks.predicted_cells import Figures, main, misses, node_of, predicted, share, table
+from benchmarks.predicted_cells import Figures, main, misses, node_of, predicted, share, speed_of, table
 from programs.cli import ConfigError
 from suites.scaling.sweep import EXPERIMENTS
 from tianji.telemetry import Account, bin_of
@@ -13,6 +13,8 @@ from tianji.worlds.machines import Machine
 
 FRAGMENT, ROUND = 0.004, 0.008
 PPO = EXPERIMENTS["ppo-cpu-weak"]
+FAN_IN = ROOT / "results" / "scaling" / "fan-in.parquet"
+"""Nodes changed their speed in all of its blocks."""
 
 
 def always(seconds):
@@ -88,9 +90,33 @@ def test_predictions_stand_beside_a_sealed_session():
     assert last.startswith("0 of 1 cells are right")
 
 
+def test_a_slower_node_is_one_with_fewer_cores():
+    whole, half = (predicted(calibration(), PPO, "tianji", 1, 10.0, speed=speed).samples_per_s for speed in (1.0, 0.5))
+    assert half == pytest.approx(whole / 2, rel=0.05)
+    known = replace(calibration(), loops_per_s=1000.0)
+    # A fifth of a core, and an eighth of two.
+    assert speed_of(known, PPO, 8, 150.0) == pytest.approx(0.75)
+    assert speed_of(known, EXPERIMENTS["dqn-link-weak"], 8, 500.0) == pytest.approx(2.0)
+
+
+def test_cells_are_predicted_at_the_speed_that_their_nodes_had():
+    plain, at_speed = (
+        table(replace(calibration(), loops_per_s=loops), PPO.id, ["tianji"], [8], FAN_IN, at_speed=loops is not None)
+        for loops in (None, 1e5)
+    )
+    # All of its blocks are thrown out otherwise.
+    assert len([line for line in plain if line.startswith("|")]) == 2
+    heads, _, cells = ([cell.strip() for cell in line.strip("|").split("|")] for line in at_speed if line.startswith("|"))
+    assert heads[2] == "speed"
+    assert 0 < float(cells[2]) < 2
+    assert not any("left out" in line for line in at_speed)
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
+        (["ppo-cpu-weak", "--at-speed"], "give the session"),
+        (["ppo-cpu-weak", "--at-speed", "--nodes", "8", "--measured", str(FAN_IN)], "no speed of its machine"),
         (["ppo-cpu-weak", "--nodes", "0"], "--nodes 0"),
         (["ppo-cpu-week"], "unknown experiment"),
         (["dqn-cpu-weak"], "was not calibrated"),

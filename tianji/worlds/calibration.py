@@ -117,6 +117,8 @@ class Calibration(Struct, frozen=True, forbid_unknown_fields=True):
     """By workload."""
     notes: tuple[str, ...] = ()
     """What was not measured, and why."""
+    loops_per_s: float | None = None
+    """Speed of a core by a bare loop while all cores count, mean of before and after the work was measured. None: not known."""
     schema: int = SCHEMA
 
     def __post_init__(self) -> None:
@@ -125,6 +127,8 @@ class Calibration(Struct, frozen=True, forbid_unknown_fields=True):
         waits = machine.wake_seconds, machine.hop_seconds, machine.message_seconds, machine.latency_seconds
         if not (min(speeds) > 0 and 0 <= min(waits) <= max(waits) < math.inf):
             raise ValueError("a machine has cores and speeds above 0, and times that are finite and not negative")
+        if self.loops_per_s is not None and not 0 < self.loops_per_s < math.inf:
+            raise ValueError("a bare loop runs more than 0 times a second")
 
     def of(self, workload: str) -> Work:
         """Work of a workload, or of an environment if no workload has this name. `ConfigError` names those that there are."""

@@ -51,3 +51,10 @@ def test_what_cannot_be_measured_is_one_line_and_no_file(monkeypatch, tmp_path, 
     assert suites.main(["calibrate", "--out", str(tmp_path / "new.json"), "--workloads", "cartpole-ppo-nodes"]) == 1
     assert capsys.readouterr().err == "tianji-bench: slow: no round of updates ended in 6 s; give more --seconds\n"
     assert not list(tmp_path.iterdir())
+
+
+def test_the_speed_of_a_core_is_that_of_all_at_once(monkeypatch):
+    monkeypatch.setattr(measuring, "loops_per_s", lambda places: [300.0] * len(places))
+    assert measuring.core_speed(2) == 300
+    # Two processes share one core and a half.
+    assert measuring.core_speed(1.5) == 400
