@@ -108,9 +108,10 @@ def speed_of(calibration: Calibration, experiment: Experiment, nodes: int, loops
     ConfigError
         if the calibration does not say how fast its machine was.
     """
-    if calibration.loops_per_s is None:
+    calibrated = calibration.of(experiment.workload).loops_per_s
+    if calibrated is None:
         raise ConfigError("--at-speed: the calibration has no speed of its machine; calibrate again")
-    return loops_per_s / (calibration.loops_per_s * node_of(calibration.machine, experiment, nodes).cores)
+    return loops_per_s / (calibrated * node_of(calibration.machine, experiment, nodes).cores)
 
 
 def predicted(

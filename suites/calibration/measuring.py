@@ -84,22 +84,23 @@ def calibrate(workloads: Sequence[Workload], seconds: float, cores: tuple[int, .
         alone = accounts(replace(config, stop_seconds=seconds))
         grouped = accounts(replace(config, stop_seconds=seconds, groups=GROUPS, fusion_rounds=1))
         try:
-            made = work[workload.id] = work_of(config, parameters(config, describe), alone, grouped)
+            made = work_of(config, parameters(config, describe), alone, grouped)
         except Missing as missing:
             raise Failed(f"{workload.id}: {missing} in {seconds:g} s; give more --seconds") from None
+        speeds.append(core_speed(usable))
+        work[workload.id] = replace(made, loops_per_s=fmean(speeds[-2:]))
         spent_s += overhead_s(alone)
         steps = round(sum(report.counters.get("samples_consumed_unique", 0.0) for report in alone))
         messages += messages_of(replace(config, stop_steps=max(config.round_steps, steps)), describe, workload.id, made)
         for kind, one in (("fragment", made.fragments[0].compute), ("round", made.rounds[0].compute)):
             say(f"  {one.count} times a {kind} of {one.mean_s * 1e3:.2f} ms")
-        speeds.append(core_speed(usable))
     if (off := max(speeds) / min(speeds) - 1) > checks.TOLERANCE:
         notes.append(f"the machine changed its speed by {off:.0%} meanwhile, by a bare loop")
         say(f"  {notes[-1]}")
     measured = machine_of(usable, spent_s / max(1, messages), here, apart)
     versions = ", ".join(f"{name} {version}" for name, version in found["packages"].items())
     on = f"{found['cpu_model']}, {usable:g} cores, {found['system']} {found['kernel']}, Python {found['python']}, {versions}"
-    return Calibration(measured, on, work, tuple(notes), fmean(speeds))
+    return Calibration(measured, on, work, tuple(notes))
 
 
 def core_speed(cores: float) -> float:

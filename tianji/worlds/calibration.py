@@ -98,6 +98,8 @@ class Work(Struct, frozen=True, forbid_unknown_fields=True):
     """Of a Root's mean, for each model in it. None: not measured."""
     adoption: Durations | None = None
     """Of a learner's adoption of a mean. None: not measured."""
+    loops_per_s: float | None = None
+    """Speed of a core by a bare loop while all cores count, mean of before and after the work was measured. None: not known."""
 
     def __post_init__(self) -> None:
         sizes = [self.parameters, *(r.samples for r in self.rounds), *(min(f.steps, f.environments) for f in self.fragments)]
@@ -105,6 +107,8 @@ class Work(Struct, frozen=True, forbid_unknown_fields=True):
             raise ValueError("rows trained on for each sample are above 0")
         if not self.fragments or not self.rounds or min(sizes) < 1:
             raise ValueError("work has fragments and rounds, and sizes of at least 1")
+        if self.loops_per_s is not None and not 0 < self.loops_per_s < math.inf:
+            raise ValueError("a bare loop runs more than 0 times a second")
 
 
 class Calibration(Struct, frozen=True, forbid_unknown_fields=True):
@@ -117,8 +121,6 @@ class Calibration(Struct, frozen=True, forbid_unknown_fields=True):
     """By workload."""
     notes: tuple[str, ...] = ()
     """What was not measured, and why."""
-    loops_per_s: float | None = None
-    """Speed of a core by a bare loop while all cores count, mean of before and after the work was measured. None: not known."""
     schema: int = SCHEMA
 
     def __post_init__(self) -> None:
@@ -127,8 +129,6 @@ class Calibration(Struct, frozen=True, forbid_unknown_fields=True):
         waits = machine.wake_seconds, machine.hop_seconds, machine.message_seconds, machine.latency_seconds
         if not (min(speeds) > 0 and 0 <= min(waits) <= max(waits) < math.inf):
             raise ValueError("a machine has cores and speeds above 0, and times that are finite and not negative")
-        if self.loops_per_s is not None and not 0 < self.loops_per_s < math.inf:
-            raise ValueError("a bare loop runs more than 0 times a second")
 
     def of(self, workload: str) -> Work:
         """Work of a workload, or of an environment if no workload has this name. `ConfigError` names those that there are."""
