@@ -43,8 +43,8 @@ SYSTEMS_SHOWN = ("tianji", "tianji-one-learner", "xingtian", "tianji-copies")
 RATE_WITHIN, LAG_WITHIN, WAITS_WITHIN = 0.1, 1.0, 0.05
 """A prediction is right within this share of the measured throughput, so many rounds of the lag's median, and this much of each
 share of waiting."""
-MOST_SECONDS = 20.0
-"""Longest simulated run of a cell."""
+SECONDS = 60.0
+"""Of a simulated run of a cell: longer than the experiment's, so that it has many rounds."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ def predicted(
     experiment: Experiment,
     name: str,
     nodes: int,
-    seconds: float = MOST_SECONDS,
+    seconds: float = SECONDS,
     sharing: int | None = None,
     speed: float = 1.0,
 ) -> Figures:
@@ -149,7 +149,6 @@ def predicted(
     times = Drawn(calibration, experiment.workload, config, seed=0)
     machine = node_of(calibration.machine, experiment, sharing or nodes, speed)
     simulation = Simulation(config, describe, times, machine=machine, nodes=nodes)
-    seconds = min(seconds, experiment.seconds)
     warm_up = max(analysis.WARM_UP_S, analysis.WARM_UP_SHARE * seconds)
     simulation.run(warm_up)
     before = _consumed(simulation)
@@ -171,16 +170,34 @@ def _consumed(simulation: Simulation) -> float:
     return float(sum(learner.steps for learner in _learners(simulation)))
 
 
-def _accounts(simulation: Simulation, kind: str) -> list[Account]:
-    return [simulation.processes[name].host(name).account for name in simulation.processes if name.startswith(kind)]
+def _accounts(simulation: Simulation, kind: str) -> list[tuple[Account, list[Account]]]:
+    """Accounts of a kind of role, each with those of the other roles of its process."""
+    found = []
+    for name, process in simulation.processes.items():
+        if name.startswith(kind):
+            own = process.host(name)
+            found.append((own.account, [host.account for host in process.hosts if host is not own]))
+    return found
 
 
-def share(accounts: Iterable[Account], causes: Sequence[str]) -> float | None:
-    """Share of all accounted time for which roles waited for these causes; None if nothing is accounted for."""
+def share(accounts: Iterable[tuple[Account, Sequence[Account]]], causes: Sequence[str]) -> float | None:
+    """Share of all accounted time for which roles waited for these causes; None if nothing is accounted for.
+
+    Real accounts have no waiting while another role of the same process works, and those of the simulation have. So it is taken
+    away here.
+
+    Parameters
+    ----------
+    accounts
+        of roles, each with those of the other roles of its process.
+    """
     waited = total = 0
-    for account in accounts:
-        waited += sum(account.wait_ns[cause] for cause in causes)
-        total += sum(account.busy_ns.values()) + sum(ns for cause, ns in account.wait_ns.items() if cause != "stop")
+    for account, beside in accounts:
+        worked = sum(sum(other.busy_ns.values()) + other.wait_ns["simulator"] for other in beside)
+        mine = max(0, sum(account.wait_ns[cause] for cause in causes) - worked)
+        waited += mine
+        others = (ns for cause, ns in account.wait_ns.items() if cause != "stop" and cause not in causes)
+        total += sum(account.busy_ns.values()) + sum(others) + mine
     return waited / total if total else None
 
 

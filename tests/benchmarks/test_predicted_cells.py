@@ -29,10 +29,11 @@ def calibration(loops_per_s=None, **more):
 
 def test_a_cell_takes_what_was_calibrated_on_its_share_of_a_core():
     found = predicted(calibration(), PPO, "tianji", 1, 10.0)
-    # Actors, two of four environments each, sample on the node's fifth of a core, and then the learner trains on it.
+    # On the node's fifth of a core the actor samples, and then the learner trains on it.
     assert found.samples_per_s == pytest.approx(256 * 0.2 / (FRAGMENT + ROUND), rel=0.05)
     assert found.lag_rounds == 0
-    assert found.waits["actor"] == pytest.approx(ROUND / (FRAGMENT + ROUND), abs=0.05)
+    # Both are in one process, which never waits.
+    assert (found.waits["actor"], found.waits["learner"]) == (pytest.approx(0, abs=0.02), pytest.approx(0, abs=0.02))
 
 
 def test_copies_are_as_many_as_nodes_and_groups_lose_to_them_by_exchanges():
@@ -73,8 +74,21 @@ def test_a_share_of_waiting_leaves_out_the_end():
     account = Account()
     account.busy_ns["update"] = 60
     account.wait_ns.update(samples=30, barrier=10, stop=900)
-    assert share([account], ["samples", "barrier"]) == 0.4
+    assert share([(account, [])], ["samples", "barrier"]) == 0.4
     assert share([], ["samples"]) is None
+
+
+def test_a_role_waits_only_while_its_whole_process_does():
+    learner, actor = Account(), Account()
+    learner.busy_ns["update"] = 60
+    learner.wait_ns.update(samples=40, barrier=10)
+    actor.busy_ns["env"] = 20
+    actor.wait_ns["simulator"] = 5
+    # Of the learner's 50, the actor beside it works for 25.
+    assert share([(learner, [actor])], ["samples", "barrier"]) == pytest.approx(25 / 85)
+    assert share([(learner, [actor])], ["samples"]) == pytest.approx(15 / 85)
+    actor.busy_ns["env"] = 200
+    assert share([(learner, [actor])], ["samples"]) == 0
 
 
 def test_predictions_stand_beside_a_sealed_session():

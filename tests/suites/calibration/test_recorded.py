@@ -1,0 +1,119 @@
+"""What work takes, from cells that were recorded on nodes with a share of a core."""
+
+from statistics import fmean
+
+import pytest
+from elsewhere import ROOT
+from msgspec.structs import replace
+
+from programs.cli import ConfigError
+from suites import __main__ as suites
+from suites.calibration.recorded import calibrated, report_of
+from suites.records import archive
+from suites.records.events import Counter, Histogram
+from suites.scaling import checks
+from tianji.telemetry import bin_of
+from tianji.worlds.calibration import Calibration, load
+from tianji.worlds.machines import Machine
+
+SCALING = ROOT / "results" / "scaling"
+CELLS, EIGHT = SCALING / "cells-at-speed.parquet", SCALING / "fan-in-at-speed.parquet"
+BASE = Calibration(Machine(cores=2, wake_seconds=5e-5, message_seconds=1.0), "a machine", {}, ("a note",))
+
+
+@pytest.fixture(scope="module")
+def single():
+    """Cells of `tianji` on one node."""
+    return [b for b in archive.read(CELLS) if (b.manifest.system, b.manifest.nodes) == ("tianji", 1)]
+
+
+def total(bundles, name):
+    return sum(event.value for bundle in bundles for event in bundle.of(Counter) if event.name == name)
+
+
+def test_roles_of_a_run_are_one_report(single):
+    two_ms = bin_of(2_000_000)
+    events = [
+        Counter(0, "actor_took_fragment_s", 0.002, "actor g0.a0"),
+        Counter(0, "actor_took_fragment_s", 0.004, "actor g1.a0"),
+        Counter(0, "before_loops_per_s", 9.0),
+        Histogram(0, "actor_took_fragment", {two_ms: 1}),
+        Histogram(0, "actor_took_fragment", {two_ms: 1, two_ms + 16: 1}),
+    ]
+    found = report_of(replace(single[0], events=events))
+    assert found.counters == {"took_fragment_s": pytest.approx(0.006)}
+    assert found.histograms == {"took_fragment": {two_ms: 2, two_ms + 16: 1}}
+
+
+def test_work_is_that_of_cells_on_one_node(single):
+    found = calibrated(BASE, single)
+    assert set(found.work) == {"cartpole-dqn-nodes", "cartpole-dqn-latency"}
+    cells = [b for b in single if b.manifest.workload == "dqn-cpu-weak"]
+    work = found.of("cartpole-dqn-nodes")
+    (fragment,), (trained,) = work.fragments, work.rounds
+    assert fragment.compute.sum_s == pytest.approx(total(cells, "actor_took_fragment_s"))
+    assert trained.compute.sum_s == pytest.approx(total(cells, "learner_took_round_s"))
+    assert trained.compute.count == sum(
+        sum(event.counts.values()) for b in cells for event in b.of(Histogram) if event.name == "learner_took_round"
+    )
+    # Nodes of a fifth of a core.
+    assert work.loops_per_s == pytest.approx(fmean(fmean(checks.means(b)) for b in cells) / 0.2)
+    # Of two nodes there are no cells, so nothing is known of means.
+    assert work.mean is work.adoption is None
+
+
+def test_what_no_work_took_is_shared_by_messages_and_the_rest_is_the_machine_s(single):
+    found = calibrated(BASE, single)
+    assert replace(found.machine, message_seconds=1.0) == BASE.machine
+    work = [f"{role}_took_{name}_s" for role, name in (("actor", "fragment"), ("learner", "round"))]
+    spent = sum(total(single, f"{role}_processor_s") for role in ("actor", "learner")) - sum(total(single, one) for one in work)
+    messages = spent / found.machine.message_seconds
+    # Every fragment is sent and its slot comes back, over a buffer or not, and weights follow rounds.
+    fragments = total(single, "actor_chunks_produced")
+    assert 2 * fragments < messages < 10 * fragments
+    assert found.notes == BASE.notes
+    assert found.measured_on.startswith("a machine; work from dqn-cpu-weak, 2 runs on one node of 0.2 cores and 0 on 2; ")
+
+
+def test_two_experiments_of_one_workload_are_refused(single):
+    # Both are about the workload `pixels-dqn-link`, and the first one has cells on one node too.
+    narrow = archive.read(SCALING / "narrow-1.parquet")
+    other = [replace(b, manifest=replace(b.manifest, workload="dqn-link-weak")) for b in narrow]
+    with pytest.raises(ConfigError, match="two experiments"):
+        calibrated(BASE, [*narrow, *other])
+    unknown = [replace(b, manifest=replace(b.manifest, workload="dqn-wide-weak")) for b in single]
+    with pytest.raises(ConfigError, match="no experiment dqn-wide-weak"):
+        calibrated(BASE, unknown)
+
+
+def test_a_cell_without_work_is_named(single):
+    with pytest.raises(ConfigError, match="dqn-cpu-weak on one node: no whole fragment"):
+        calibrated(BASE, [replace(b, events=[]) for b in single if b.manifest.workload == "dqn-cpu-weak"])
+
+
+def test_the_command_writes_a_file(tmp_path, capsys):
+    BASE.save(tmp_path / "base.json")
+    out = tmp_path / "new.json"
+    given = ["--cells", str(CELLS), "--machine", str(tmp_path / "base.json"), "--out", str(out)]
+    assert suites.main(["calibrate", *given]) == 0
+    assert capsys.readouterr().out == f"calibration: {out}\n"
+    assert set(load(out).work) == {"cartpole-dqn-nodes", "cartpole-dqn-latency"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--cells", str(CELLS)], "with --machine"),
+        (["--machine", "base.json"], "only with --cells"),
+        (["--cells", str(CELLS), "--machine", "base.json", "--seconds", "3"], "neither --workloads nor --seconds"),
+        (["--cells", "nowhere.parquet", "--machine", "base.json"], "nowhere.parquet"),
+        (["--cells", str(EIGHT), "--machine", "base.json"], "no completed cells of tianji on one node"),
+    ],
+)
+def test_wrong_input_is_one_line_and_nothing_is_written(arguments, says, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    BASE.save(tmp_path / "base.json")
+    with pytest.raises(ConfigError, match=says) as refused:
+        suites.main(["calibrate", *arguments, "--out", "new.json"])
+    assert "\n" not in str(refused.value)
+    assert not (tmp_path / "new.json").exists()
