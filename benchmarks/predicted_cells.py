@@ -28,6 +28,7 @@ from suites.scaling.sweep import EXPERIMENTS
 from suites.session import catalogue
 from suites.staleness import analysis as staleness
 from suites.staleness.analysis import WAITS
+from suites.testbed.control_groups import PERIOD_US
 from tianji.config import TrainConfig
 from tianji.launch.node import Cluster, Node
 from tianji.roles.learner import Learner
@@ -97,6 +98,8 @@ def node_of(machine: Machine, experiment: Experiment, nodes: int, speed: float =
     """
     cores = (experiment.cores or machine.cores / nodes) * speed
     link = experiment.link_bits_per_s
+    if experiment.cores is not None:
+        machine = replace(machine, period_seconds=PERIOD_US / 1e6)
     return replace(machine, cores=cores, link_bytes_per_s=machine.link_bytes_per_s if link is None else link / 8)
 
 

@@ -63,6 +63,12 @@ def parser() -> OneLineParser:
     run.add_argument(
         "--nodes", metavar="N,M,...", help="numbers of nodes, for the suite scaling (default: those of the profile)"
     )
+    run.add_argument(
+        "--among",
+        metavar="N",
+        help="nodes that are there in every run of the suite scaling; those left over are busy with runs that take no part "
+        "(default: the largest number of nodes)",
+    )
     run.add_argument("--for", dest="claim", metavar="TEXT", help="what the session is for; its stated plan records it")
     run.add_argument(
         "--looks",
@@ -161,6 +167,17 @@ def _sizes(text: str | None, suite: Suite) -> tuple[int, ...] | None:
     return sizes
 
 
+def _among(text: str | None, suite: Suite) -> int | None:
+    """Number of nodes that are there in every run."""
+    if text is None:
+        return None
+    if not suite.sized:
+        raise ConfigError(f"--among {text}: suite {suite.name} does not ask what the number of nodes does")
+    if not text.isdecimal() or not 1 <= int(text) <= MOST_NODES:
+        raise ConfigError(f"--among {text}: give a number from 1 to {MOST_NODES}")
+    return int(text)
+
+
 def request(options: Any, suite: Suite) -> Request:
     """Request to a suite from the command line."""
     _one_of("profile", options.profile, list(suite.profiles))
@@ -192,6 +209,7 @@ def request(options: Any, suite: Suite) -> Request:
         once=options.once,
         testbed=options.testbed,
         nodes=_sizes(options.nodes, suite),
+        among=_among(options.among, suite),
         cores=tuple(sorted(os.sched_getaffinity(0))),
         claim=options.claim,
         looks=options.looks,

@@ -17,7 +17,7 @@ from baselines.system import Task
 from baselines.tianji import TianJi
 from baselines.workload import Workload
 from programs.cli import ConfigError
-from suites.calibration.accounts import GROUPS, Missing, overhead_s, work_of
+from suites.calibration.accounts import COMPUTED, GROUPS, Missing, work_of
 from suites.calibration.measuring import ENDLESS, messages_of
 from suites.records import events
 from suites.records.bundle import Bundle
@@ -27,15 +27,16 @@ from suites.scaling.sweep import EXPERIMENTS
 from tianji.config import TrainConfig
 from tianji.launch.node import Cluster, Node
 from tianji.messages import Report
+from tianji.telemetry import took_seconds
 from tianji.topology import parameters
-from tianji.worlds.calibration import Calibration, Work
+from tianji.worlds.calibration import Calibration, Durations, Work
 
 
 def calibrated(base: Calibration, bundles: Iterable[Bundle]) -> Calibration:
     """A calibration with the work of recorded cells.
 
-    Wake-ups, copies and links are those of `base`. Over all workloads, the processor time that no piece of work took on
-    one node is shared out evenly over the messages.
+    The machine is that of `base`. A process also computes between pieces of work, and each side of a message costs half of its
+    `message_seconds`. The rest of that time is added to the fragments of actors, and to the rounds of learners.
 
     Parameters
     ----------
@@ -59,30 +60,50 @@ def calibrated(base: Calibration, bundles: Iterable[Bundle]) -> Calibration:
         raise ConfigError(f"--cells: has no completed cells of {TianJi.name} on one node")
     work: dict[str, Work] = {}
     told: list[str] = []
-    spent_s, messages = 0.0, 0
     for name in names:
         alone = cells[name, 1]
         experiment, config = _cell(alone[0])
         if experiment.workload in work:
             raise ConfigError(f"--cells: two experiments have the workload {experiment.workload}; give one of them")
-        workload = _workload(alone[0])
+        describe = _workload(alone[0]).describe()
         single, double = (list(map(report_of, cells.get((name, nodes), ()))) for nodes in (1, GROUPS))
         try:
-            made = work_of(config, parameters(config, workload.describe()), single, double)
+            made = work_of(config, parameters(config, describe), single, double)
         except Missing as missing:
             raise ConfigError(f"--cells: {name} on one node: {missing}") from None
-        work[experiment.workload] = made = replace(made, loops_per_s=_speed(alone, experiment))
-        spent_s += overhead_s(single)
-        steps = round(sum(one.counters.get(CONSUMED, 0.0) for one in single))
+        steps = round(sum(one.counters.get("samples_consumed_unique", 0.0) for one in single))
         stopping = replace(config, stop_steps=max(config.round_steps, steps))
-        messages += messages_of(stopping, workload.describe(), experiment.workload, made)
+        messages_s = messages_of(stopping, describe, experiment.workload, made) * base.machine.message_seconds / 2
+        of_actors, of_learners = (sum(seconds) for seconds in zip(*map(between_work, alone), strict=True))
+        (fragment,), (trained,) = made.fragments, made.rounds
+        work[experiment.workload] = replace(
+            made,
+            fragments=(replace(fragment, compute=longer(fragment.compute, of_actors - messages_s)),),
+            rounds=(replace(trained, compute=longer(trained.compute, of_learners - messages_s)),),
+            loops_per_s=_speed(alone, experiment),
+        )
         budget = "shared cores" if experiment.cores is None else f"{experiment.cores:g} cores"
         told.append(f"{name}, {len(single)} runs on one node of {budget} and {len(double)} on {GROUPS}")
-    machine = replace(base.machine, message_seconds=spent_s / max(1, messages))
-    return Calibration(machine, f"{base.measured_on}; work from {'; '.join(told)}", work, base.notes)
+    return Calibration(base.machine, f"{base.measured_on}; work from {'; '.join(told)}", work, base.notes)
 
 
-CONSUMED = "samples_consumed_unique"
+def between_work(bundle: Bundle) -> tuple[float, float]:
+    """Processor seconds between pieces of work: of actors with a process of their own, and of all other processes."""
+    used: dict[str, float] = {}
+    took: defaultdict[str, float] = defaultdict(float)
+    for event in bundle.of(events.Counter):
+        name = event.name.partition("_")[2]
+        if name == "processor_s":
+            used[event.role] = event.value
+        elif name in map(took_seconds, COMPUTED):
+            took[event.role] += event.value
+    actors = sum(seconds - took[role] for role, seconds in used.items() if role.startswith("actor"))
+    return actors, sum(used.values()) - sum(took.values()) - actors
+
+
+def longer(one: Durations, more_s: float) -> Durations:
+    """Durations with a longer sum, if `more_s` is more than nothing. Draws have the exact mean, so the shape can stay."""
+    return replace(one, sum_s=one.sum_s + max(0.0, more_s))
 
 
 def report_of(bundle: Bundle) -> Report:

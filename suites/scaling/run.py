@@ -61,17 +61,20 @@ class Scaling(Suite):
             for name, part in parts.items():
                 experiment = sweep.EXPERIMENTS[name]
                 workload = catalogue.load(experiment.workload)
+                largest = max(max(sizes) for sizes in part.values())
+                if request.among is not None and request.among < largest:
+                    raise ConfigError(f"--among {request.among}: {name} is run on {largest} nodes; give at least as many")
                 workloads[name] = {
                     "experiment": msgspec.to_builtins(experiment),
                     "workload": msgspec.to_builtins(workload),
                     "testbed": testbed,
-                    "largest": max(max(sizes) for sizes in part.values()),
+                    "among": request.among or largest,
                 }
                 for nodes in sorted({size for sizes in part.values() for size in sizes}):
                     asked = [system for system, sizes in part.items() if nodes in sizes]
                     able = list(_able(experiment, workload, nodes, asked, skipped))
-                    largest = nodes == workloads[name]["largest"] and not request.once
-                    twice = profile.twice if largest and profile.twice in able else None
+                    again = nodes == largest and not request.once
+                    twice = profile.twice if again and profile.twice in able else None
                     cells += block_of(name, able, twice, block, first_seed=request.first_seed, nodes=nodes) if able else []
         if not cells:
             raise ConfigError(f"nothing is left to run: {'; '.join(dict.fromkeys(skipped))}")
@@ -91,7 +94,7 @@ class Scaling(Suite):
             nodes=cell.nodes,
             cores=experiment.cores if emulated else None,
             link_bits_per_s=experiment.link_bits_per_s if emulated else None,
-            company=asked["largest"] - cell.nodes if emulated and experiment.cores is not None else 0,
+            company=asked["among"] - cell.nodes if emulated and experiment.cores is not None else 0,
         )
         task = CellTask(
             system=name,

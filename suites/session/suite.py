@@ -36,6 +36,8 @@ class Request(Struct, frozen=True, kw_only=True):
     testbed: str | None
     nodes: tuple[int, ...] | None = None
     """Numbers of nodes, for suites that vary them."""
+    among: int | None = None
+    """Number of nodes that are there in every run, for suites that vary it; None: the largest number asked for."""
     cores: tuple[int, ...]
     claim: str | None = None
     """What the session is for."""

@@ -59,7 +59,7 @@ def test_one_learner_stands_for_the_xingtian_style_system():
 
 def test_nodes_have_their_budget_and_link_or_share_the_machine():
     machine = Machine(cores=2, link_bytes_per_s=3e9)
-    assert node_of(machine, PPO, 8) == Machine(cores=0.2, link_bytes_per_s=1.25e8)
+    assert node_of(machine, PPO, 8) == Machine(cores=0.2, period_seconds=0.01, link_bytes_per_s=1.25e8)
     assert node_of(machine, EXPERIMENTS["dqn-link-weak"], 8).cores == 0.25
 
 

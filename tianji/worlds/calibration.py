@@ -126,7 +126,13 @@ class Calibration(Struct, frozen=True, forbid_unknown_fields=True):
     def __post_init__(self) -> None:
         machine = self.machine
         speeds = machine.cores, machine.copy_bytes_per_s, machine.link_bytes_per_s
-        waits = machine.wake_seconds, machine.hop_seconds, machine.message_seconds, machine.latency_seconds
+        waits = (
+            machine.period_seconds,
+            machine.wake_seconds,
+            machine.hop_seconds,
+            machine.message_seconds,
+            machine.latency_seconds,
+        )
         if not (min(speeds) > 0 and 0 <= min(waits) <= max(waits) < math.inf):
             raise ValueError("a machine has cores and speeds above 0, and times that are finite and not negative")
 

@@ -38,6 +38,10 @@ class Times(Protocol):
 class Passage(Protocol):
     """The process of a worker, whose clock its work moves on."""
 
+    @property
+    def rationed(self) -> bool:
+        """Whether it has a quota of computation in each period, so that it matters when it computes."""
+
     def compute(self, seconds: float, *, deaf: bool = False) -> Iterator[int]:
         """Compute for so long, in pieces. The iterator gives the length of each in nanoseconds when it is over.
 
@@ -65,7 +69,8 @@ class PretendedSampler(Worker):
         super().__init__()
         self._process, self._times, self._layout, self._index, self._real = process, times, layout, index, real
         self._horizon, self._environments = config.fragment_steps, config.envs_per_actor
-        self._whole = real is None and config.rule.when_weights_wait == "finish"
+        # One piece of computation and one wait for all steps, which is quick; a quota would not last for the piece.
+        self._whole = real is None and config.rule.when_weights_wait == "finish" and not process.rationed
         self._steps, self._filled = 0, 0
         self._cut = False
         self._drawn, self._left = (0.0, 0.0), 0

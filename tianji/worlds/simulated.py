@@ -73,6 +73,11 @@ class Process:
         """Its time in nanoseconds."""
         return self.local_ns
 
+    @property
+    def rationed(self) -> bool:
+        """Whether it has a quota of computation in each period, so that it matters when it computes."""
+        return self.node.machine.period_seconds > 0
+
     def compute(self, seconds: float, *, deaf: bool = False) -> Iterator[int]:
         """Compute for so long, in pieces. The iterator gives the length of each when it is over."""
         left = ceil(seconds * 1e9)

@@ -106,6 +106,21 @@ def test_numbers_of_nodes_can_be_chosen():
     ]
 
 
+@pytest.mark.parametrize(("among", "beside"), [(None, [1, 0]), (8, [7, 6])])
+def test_nodes_left_over_are_company(among, beside):
+    scaling = Scaling()
+    asked = request(nodes=(1, 2), among=among, workloads=("dqn-cpu-weak", "dqn-link-weak"), blocks=1, once=True)
+    plan, _ = scaling.plan(asked)
+    for workload in plan.workloads.values():
+        workload["testbed"] = "netns"
+    company = {(cell.workload, cell.nodes): scaling.work(plan, cell).task.shape.company for cell in plan.cells}
+    # Without a budget nodes share the machine, and nobody is beside them.
+    assert list(company.values()) == [*beside, 0, 0]
+    assert next(iter(company)) == ("dqn-cpu-weak", 1)
+    with pytest.raises(ConfigError, match="--among 1: dqn-cpu-weak is run on 2 nodes"):
+        scaling.plan(msgspec.structs.replace(asked, among=1))
+
+
 def test_what_is_unknown_or_cannot_be_shared_is_said():
     with pytest.raises(ConfigError, match="unknown workload 'no'"):
         Scaling().plan(request(workloads=("no",)))

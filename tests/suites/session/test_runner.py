@@ -40,6 +40,8 @@ def complaint(capsys, *arguments):
         (["convergence", "--seeds", "x"], "invalid int"),
         (["convergence", "--first-seed", "-1"], "count from 0"),
         (["convergence", "--testbed", "moon"], "known: local"),
+        (["convergence", "--among", "8"], "does not ask what the number of nodes does"),
+        (["scaling", "--among", "65"], "--among 65: give a number from 1 to 64"),
         (["convergence", "--resume"], "nothing to resume"),
     ],
 )

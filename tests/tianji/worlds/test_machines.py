@@ -2,7 +2,7 @@
 
 import pytest
 
-from tianji.worlds.machines import Machine, Node, carried
+from tianji.worlds.machines import PERIODS_KEPT, Machine, Node, carried
 
 MS = 1_000_000
 LINK = Machine(latency_seconds=0.010, link_bytes_per_s=1e6)
@@ -40,6 +40,40 @@ def test_who_does_not_go_on_takes_no_share():
     shared = node(Machine(cores=1), 2)
     ended = shared.compute("a", 0, 100, last=True)
     assert shared.compute("b", ended, 100) == ended + 100
+
+
+QUOTA = Machine(cores=0.2, period_seconds=0.010)
+"""2 ms in every 10."""
+
+
+def test_a_quota_is_used_at_full_speed_and_comes_back_with_the_next_period():
+    alone = node(QUOTA)
+    assert alone.compute("a", 3 * MS, MS) == 4 * MS
+    # One millisecond is left of this period, two are in the next, and two in the one after that.
+    assert alone.compute("a", 5 * MS, 5 * MS) == 22 * MS
+    # What is left at the end of a period is lost.
+    assert alone.compute("a", 39 * MS, 2 * MS) == 41 * MS
+
+
+def test_processes_compute_side_by_side_within_one_quota():
+    shared = node(QUOTA, 2)
+    assert [shared.compute(name, 0, MS) for name in "ab"] == [MS, MS]
+    # Nothing is left for either.
+    assert [shared.compute(name, MS, MS) for name in "ab"] == [11 * MS, 11 * MS]
+
+
+def test_a_quota_gives_its_share_of_a_core_and_remembers_little():
+    shared, ends = node(QUOTA, 2), {"a": 0, "b": 0}
+    for _ in range(10_000):
+        name = min(ends, key=ends.get)
+        ends[name] = shared.compute(name, ends[name], MS // 2)
+    # Five seconds of work are 25 on a fifth of a core.
+    assert max(ends.values()) == pytest.approx(25_000 * MS, rel=0.001)
+    assert len(shared._used) <= PERIODS_KEPT
+
+
+def test_more_quota_than_processes_can_use_is_no_limit():
+    assert node(Machine(cores=4, period_seconds=0.010), 3).compute("a", 0, 100 * MS) == 100 * MS
 
 
 def test_a_message_takes_latency_and_size():

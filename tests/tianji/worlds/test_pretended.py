@@ -27,8 +27,9 @@ class Alternate:
 class Waits:
     """Passage that notes each wait."""
 
-    def __init__(self):
+    def __init__(self, rationed=False):
         self.seconds = []
+        self.rationed = rationed
 
     def compute(self, seconds, *, deaf=False):
         yield from ()
@@ -38,7 +39,7 @@ class Waits:
         return round(seconds * 1e9)
 
 
-def sampler(discipline):
+def sampler(discipline, rationed=False):
     config = TrainConfig(
         env=CARTPOLE.env,
         actors=1,
@@ -46,7 +47,7 @@ def sampler(discipline):
         ppo=PPOConfig(rollout_steps=STEPS, minibatch_size=STEPS),
         discipline=discipline,
     )
-    times, waits = Alternate(), Waits()
+    times, waits = Alternate(), Waits(rationed)
     return PretendedSampler(waits, times, config, chunk_layout(config, CARTPOLE), 0, None), times, waits
 
 
@@ -72,3 +73,11 @@ def test_a_fragment_that_is_not_cut_has_one_delay():
     complete(worker.work(Rollout(None)))
     assert times.drawn == 4
     assert waits.seconds[2:] == pytest.approx([LONG_S / STEPS, SHORT_S])
+
+
+@pytest.mark.parametrize("rationed", [False, True])
+def test_a_fragment_is_one_piece_unless_its_computation_is_rationed(rationed):
+    worker, _, waits = sampler("relaxed", rationed)
+    complete(worker.work(Rollout(None)))
+    assert sum(waits.seconds) == pytest.approx(LONG_S)
+    assert len(waits.seconds) == (STEPS if rationed else 1)
