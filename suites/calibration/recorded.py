@@ -61,30 +61,37 @@ def calibrated(base: Calibration, bundles: Iterable[Bundle]) -> Calibration:
     work: dict[str, Work] = {}
     told: list[str] = []
     for name in names:
-        alone = cells[name, 1]
+        alone, double = cells[name, 1], cells.get((name, GROUPS), [])
         experiment, config = _cell(alone[0])
         if experiment.workload in work:
             raise ConfigError(f"--cells: two experiments have the workload {experiment.workload}; give one of them")
-        describe = _workload(alone[0]).describe()
-        single, double = (list(map(report_of, cells.get((name, nodes), ()))) for nodes in (1, GROUPS))
         try:
-            made = work_of(config, parameters(config, describe), single, double)
+            work[experiment.workload] = _work(experiment, config, alone, double, base.machine.message_seconds)
         except Missing as missing:
             raise ConfigError(f"--cells: {name} on one node: {missing}") from None
-        steps = round(sum(one.counters.get("samples_consumed_unique", 0.0) for one in single))
-        stopping = replace(config, stop_steps=max(config.round_steps, steps))
-        messages_s = messages_of(stopping, describe, experiment.workload, made) * base.machine.message_seconds / 2
-        of_actors, of_learners = (sum(seconds) for seconds in zip(*map(between_work, alone), strict=True))
-        (fragment,), (trained,) = made.fragments, made.rounds
-        work[experiment.workload] = replace(
-            made,
-            fragments=(replace(fragment, compute=longer(fragment.compute, of_actors - messages_s)),),
-            rounds=(replace(trained, compute=longer(trained.compute, of_learners - messages_s)),),
-            loops_per_s=_speed(alone, experiment),
-        )
         budget = "shared cores" if experiment.cores is None else f"{experiment.cores:g} cores"
-        told.append(f"{name}, {len(single)} runs on one node of {budget} and {len(double)} on {GROUPS}")
+        told.append(f"{name}, {len(alone)} runs on one node of {budget} and {len(double)} on {GROUPS}")
     return Calibration(base.machine, f"{base.measured_on}; work from {'; '.join(told)}", work, base.notes)
+
+
+def _work(
+    experiment: Experiment, config: TrainConfig, alone: Sequence[Bundle], double: Sequence[Bundle], message_s: float
+) -> Work:
+    """Work of a workload. `Missing` if its cells lack a piece of work."""
+    describe = _workload(alone[0]).describe()
+    single = list(map(report_of, alone))
+    made = work_of(config, parameters(config, describe), single, list(map(report_of, double)))
+    steps = round(sum(one.counters.get("samples_consumed_unique", 0.0) for one in single))
+    stopping = replace(config, stop_steps=max(config.round_steps, steps))
+    messages_s = messages_of(stopping, describe, experiment.workload, made) * message_s / 2
+    of_actors, of_learners = (sum(seconds) for seconds in zip(*map(between_work, alone), strict=True))
+    (fragment,), (trained,) = made.fragments, made.rounds
+    return replace(
+        made,
+        fragments=(replace(fragment, compute=longer(fragment.compute, of_actors - messages_s)),),
+        rounds=(replace(trained, compute=longer(trained.compute, of_learners - messages_s)),),
+        loops_per_s=_speed(alone, experiment),
+    )
 
 
 def between_work(bundle: Bundle) -> tuple[float, float]:

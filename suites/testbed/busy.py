@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from itertools import repeat
 
 from tianji.launch.children import ONE_THREAD
-from tianji.launch.node import Node, here
+from tianji.launch.node import Node
 
 READY = b"r"
 LOOP_S = 4.0
@@ -21,7 +20,6 @@ ANSWER_S = 30.0
 """Seconds after which a process that counts loops is taken for dead."""
 
 UNTIL_ORPHANED = "while os.getppid() == {parent}: sum(range(10_000))"
-AWAKE = "os.sched_setaffinity(0, {{{core}}})\nos.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))\n{code}"
 COUNTED = """
 def loops(seconds):
     begun, done = time.monotonic(), 0
@@ -35,21 +33,20 @@ print(loops({seconds}))
 
 
 @contextmanager
-def _ready(places: Sequence[Node], codes: Iterable[str]) -> Iterator[list[subprocess.Popen[bytes]]]:
-    """Processes of one thread, one for each place, that run their code at a byte to their input, and end with the block.
+def _ready(places: Sequence[Node], code: str) -> Iterator[list[subprocess.Popen[bytes]]]:
+    """Processes of one thread, one for each place, that run the code at a byte to their input, and end with the block.
 
     Raises
     ------
     RuntimeError
         when one does not start.
     """
-    start = "import os, sys, time; sys.stdout.write('r'); sys.stdout.flush(); sys.stdin.read(1)\n"
-    pipe = subprocess.PIPE
+    code = f"import os, sys, time; sys.stdout.write('r'); sys.stdout.flush(); sys.stdin.read(1)\n{code}"
+    # Without `site`, it starts quickly.
+    program, pipe = [sys.executable, "-I", "-S", "-c", code], subprocess.PIPE
     with ExitStack() as stack:
         processes = []
-        for place, code in zip(places, codes, strict=False):
-            # Without `site`, it starts quickly.
-            program = [sys.executable, "-I", "-S", "-c", start + code]
+        for place in places:
             process = place.popen(program, stdin=pipe, stdout=pipe, bufsize=0, env={**os.environ, **ONE_THREAD})
             stack.enter_context(process)
             stack.callback(process.kill)
@@ -80,26 +77,8 @@ def busy(places: Sequence[Node]) -> Iterator[Callable[[], None]]:
     RuntimeError
         when one does not start.
     """
-    with _ready(places, repeat(UNTIL_ORPHANED.format(parent=os.getpid()))) as processes:
+    with _ready(places, UNTIL_ORPHANED.format(parent=os.getpid())) as processes:
         yield lambda: _begin(processes)
-
-
-@contextmanager
-def awake() -> Iterator[None]:
-    """Keep each core of this process from idling, by a process of idle priority (SCHED_IDLE) that any other one pushes aside.
-
-    A core that idles for milliseconds again and again is slow when it comes back, in a virtual machine above all.
-
-    Raises
-    ------
-    RuntimeError
-        when a process does not start.
-    """
-    cores = sorted(os.sched_getaffinity(0))
-    endless = UNTIL_ORPHANED.format(parent=os.getpid())
-    with _ready([here()] * len(cores), (AWAKE.format(core=core, code=endless) for core in cores)) as processes:
-        _begin(processes)
-        yield
 
 
 def loops_per_s(places: Sequence[Node]) -> list[float]:
@@ -110,7 +89,7 @@ def loops_per_s(places: Sequence[Node]) -> list[float]:
     RuntimeError
         when a process does not start, or does not answer.
     """
-    with _ready(places, repeat(COUNTED.format(start=START_S, seconds=LOOP_S))) as processes:
+    with _ready(places, COUNTED.format(start=START_S, seconds=LOOP_S)) as processes:
         _begin(processes)
         try:
             return [float(process.communicate(timeout=ANSWER_S)[0]) for process in processes]

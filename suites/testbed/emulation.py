@@ -23,7 +23,8 @@ from programs.process import status_of
 from suites.records.events import NodeCheck, NodeUsage
 from suites.testbed import netns, probe
 from suites.testbed.base import Shape, Testbed
-from suites.testbed.busy import awake, loops_per_s
+from suites.testbed.awake import awake
+from suites.testbed.busy import loops_per_s
 from suites.testbed.control_groups import MOST, ControlGroups, Group, Hierarchy
 from suites.testbed.counters import LinkCounters, NodeTraffic
 from suites.testbed.ray_daemons import ray_on, workers
@@ -62,6 +63,7 @@ class Emulated(Testbed):
         self._company: list[Place] = []
         self._held: list[Place] = []
         self._ray_address: str | None = None
+        self._awake = False
 
     @property
     def cluster(self) -> Cluster:
@@ -104,7 +106,7 @@ class Emulated(Testbed):
         stack.callback(self._switch.close)
         if shape.cores is not None:
             # Else the only busy one of eight nodes is slower than it is among seven busy ones.
-            stack.enter_context(awake())
+            self._awake = stack.enter_context(awake())
 
     def take_down(self) -> None:
         self._stack.close()
@@ -209,7 +211,7 @@ class Emulated(Testbed):
             said.append(
                 f"a node's {shape.cores:g} cores are a quota of CPU time ({quota}); part of what packets cost is not in it"
             )
-            said.append("cores of the machine never idle: processes of idle priority compute while nothing else does")
+            said.append(f"the machine's idle cores {'poll, and do not sleep' if self._awake else 'may sleep'}")
         if shape.company:
             said.append(f"{shape.company} more nodes with such budgets are busy with runs of their own, which take no part")
         if shape.link_bits_per_s is not None:
