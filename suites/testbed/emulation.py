@@ -22,8 +22,8 @@ from programs.cli import ConfigError
 from programs.process import status_of
 from suites.records.events import NodeCheck, NodeUsage
 from suites.testbed import netns, probe
-from suites.testbed.base import Shape, Testbed
 from suites.testbed.awake import awake
+from suites.testbed.base import Shape, Testbed
 from suites.testbed.busy import loops_per_s
 from suites.testbed.control_groups import MOST, ControlGroups, Group, Hierarchy
 from suites.testbed.counters import LinkCounters, NodeTraffic
