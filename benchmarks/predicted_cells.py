@@ -21,6 +21,7 @@ from baselines.tianji import TianJi
 from programs.cli import ConfigError, OneLineParser, run
 from suites.records import archive
 from suites.records.bundle import Bundle, BundleError
+from suites.records.events import Counter as Recorded
 from suites.scaling import analysis, checks
 from suites.scaling.analysis import COPIES
 from suites.scaling.experiment import Experiment
@@ -32,7 +33,7 @@ from suites.testbed.control_groups import PERIOD_US
 from tianji.config import TrainConfig
 from tianji.launch.node import Cluster, Node
 from tianji.roles.learner import Learner
-from tianji.telemetry import Account
+from tianji.telemetry import Account, took, took_seconds
 from tianji.worlds.calibration import Calibration, Drawn, load
 from tianji.worlds.machines import Machine
 from tianji.worlds.simulated import Simulation
@@ -60,6 +61,8 @@ class Figures:
     """By kind of role, the share of time for which it waits for other roles."""
     loops_per_s: float | None = None
     """Of each node by the bare loop, mean of before and after the runs. None: predicted, or not recorded."""
+    round_s: float | None = None
+    """Processor seconds of a learner's round. None: predicted, or not recorded."""
 
 
 def misses(predicted: Figures, measured: Figures) -> list[str]:
@@ -214,7 +217,16 @@ def measured(bundles: Sequence[Bundle]) -> Figures:
         ages.update(staleness.histogram(one, "learner_age_rounds"))
     waits = {role: _mean(waiting(one, role) for one in bundles) for role in WAITS}
     loops = [fmean(pair) for one in bundles if (pair := checks.means(one)) is not None]
-    return Figures(fmean(rates), staleness.quantile(ages, 0.5) if ages else None, waits, fmean(loops) if loops else None)
+    lag = staleness.quantile(ages, 0.5) if ages else None
+    return Figures(fmean(rates), lag, waits, fmean(loops) if loops else None, _round_s(bundles))
+
+
+def _round_s(bundles: Sequence[Bundle]) -> float | None:
+    """Mean processor seconds of a learner's round."""
+    name = f"learner_{took_seconds('round')}"
+    seconds = sum(event.value for one in bundles for event in one.of(Recorded) if event.name == name)
+    rounds = sum(sum(staleness.histogram(one, f"learner_{took('round')}").values()) for one in bundles)
+    return seconds / rounds if rounds else None
 
 
 def waiting(bundle: Bundle, role: str) -> float | None:
@@ -277,6 +289,7 @@ def table(
         speeds = ["speed"] * at_speed
         columns = [columns[0], "nodes", *speeds, *(cell for head in heads for cell in (head, "measured")), "missed"]
     lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
+    rounds: list[str] = []
     right = compared = 0
     for system in systems:
         for number in nodes:
@@ -297,6 +310,8 @@ def table(
                 cells = [*(cell for pair in zip(cells, _cells(was), strict=True) for cell in pair), ", ".join(missed)]
                 cells = [f"{speed:.2f}"] * at_speed + cells
                 compared, right = compared + 1, right + (not missed)
+                if was.round_s is not None:
+                    rounds.append(f"{system} on {number} {was.round_s * 1e3:.1f}")
             lines.append(f"| {system} | {number} | {' | '.join(cells)} |")
     if told is not None:
         limits = f"throughput within {RATE_WITHIN:.0%}, lag within {LAG_WITHIN:g} round, waiting within {WAITS_WITHIN:g}"
@@ -305,6 +320,8 @@ def table(
                 "",
                 f"{left_out} runs are left out: their blocks' nodes changed speed by more than {checks.TOLERANCE:.0%}.",
             ]
+        if rounds:
+            lines += ["", f"Processor time of a learner's round, measured, in ms: {', '.join(rounds)}."]
         lines += ["", f"{right} of {compared} cells are right in everything that is known: {limits}."]
     return lines
 

@@ -6,9 +6,11 @@ from msgspec.structs import replace
 
 from benchmarks.predicted_cells import Figures, main, misses, node_of, predicted, share, speed_of, table
 from programs.cli import ConfigError
+from suites.calibration.recorded import calibrated
+from suites.records import archive
 from suites.scaling.sweep import EXPERIMENTS
 from tianji.telemetry import Account, bin_of
-from tianji.worlds.calibration import Calibration, Durations, Fragment, Round, Work
+from tianji.worlds.calibration import Calibration, Durations, Fragment, Round, Work, load
 from tianji.worlds.machines import Machine
 
 FRAGMENT, ROUND = 0.004, 0.008
@@ -101,6 +103,21 @@ def test_predictions_stand_beside_a_sealed_session():
     assert (name, nodes, missed.split(",")[0]) == ("tianji", "1", "throughput")
     assert expected != was
     assert last.startswith("0 of 1 cells are right")
+
+
+def test_the_documented_table_is_what_the_command_prints():
+    results = ROOT / "results"
+    base = load(results / "predictions" / "calibration-at-speed.json")
+    nodes = calibrated(base, archive.read(results / "scaling" / "one-and-two.parquet"))
+    session = results / "scaling" / "four-and-eight.parquet"
+    lines = table(nodes, "dqn-latency-weak", ["tianji", "tianji-one-learner", "xingtian"], [4, 8], session, at_speed=True)
+    page = (ROOT / "docs" / "scaling-measured.md").read_text().splitlines()
+    assert len(cells := [line for line in lines if line.startswith("|")]) == 2 + 6
+    assert set(cells) <= set(page)
+    # The XingTian-style system does not record what work takes.
+    (rounds,) = (line for line in lines if line.startswith("Processor time of a learner's round"))
+    assert rounds.count("tianji") == 4
+    assert "xingtian" not in rounds
 
 
 def test_a_slower_node_is_one_with_fewer_cores():
