@@ -138,7 +138,11 @@ def _cell(bundle: Bundle) -> tuple[Experiment, TrainConfig]:
 
 
 def _workload(bundle: Bundle) -> Workload:
-    return msgspec.convert(bundle.manifest.configuration["workload"], Workload)
+    """The workload that the cell ran. `ConfigError` if this version cannot read it."""
+    try:
+        return msgspec.convert(bundle.manifest.configuration["workload"], Workload)
+    except (KeyError, msgspec.ValidationError) as error:
+        raise ConfigError(f"--cells: {bundle.path.name} has no workload that this version can read: {error}") from None
 
 
 def _speed(bundles: Sequence[Bundle], experiment: Experiment) -> float | None:

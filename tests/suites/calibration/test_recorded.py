@@ -103,6 +103,13 @@ def test_a_cell_without_work_is_named(single):
         calibrated(BASE, [replace(b, events=[]) for b in single if b.manifest.workload == "dqn-cpu-weak"])
 
 
+def test_a_workload_of_another_version_is_one_line(single):
+    cell = single[0]
+    other = {**cell.manifest.configuration, "workload": {"env": 1}}
+    with pytest.raises(ConfigError, match="has no workload that this version can read"):
+        calibrated(BASE, [replace(cell, manifest=replace(cell.manifest, configuration=other))])
+
+
 def test_the_command_writes_a_file(tmp_path, capsys):
     BASE.save(tmp_path / "base.json")
     out = tmp_path / "new.json"
