@@ -1,7 +1,7 @@
 """A calibration from cells of the suite scaling that were recorded on one and two emulated nodes.
 
-On a share of a core, work can take more processor time than on a whole one: a process that stands still most of the time finds
-its data gone from the caches. Cells on one node show what it takes there, and cells on two show what a Root's means take.
+On a share of a core, work can take more processor time than on a whole one. A process that stands still most of the time finds
+its data gone from the caches. Cells on one node show what work takes there, and cells on two show what a Root's means take.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Cores that poll for work while they are idle, instead of sleeping.
 
 A budget of cores is a slice of each few milliseconds. A core that sleeps in between comes back slowly, in a virtual machine
-above all, and so the only busy node of several would be slower than it is among busy ones.
+above all. So the only busy node of several would be slower than it is among busy ones.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 LATENCY = Path("/dev/cpu_dma_latency")
-"""The kernel's power-management quality of service (PM QoS): the longest wake-up, in microseconds, that is asked for by whoever
-has it open. It is written as a signed number of 32 bits."""
+"""The kernel's power-management quality of service (PM QoS). Whoever has it open asks for a longest wake-up, in microseconds: a
+signed number of 32 bits."""
 
 
 @contextmanager
