@@ -45,15 +45,16 @@ class NumpyUpdater(adam.NumpyUpdater[Rollouts, ActorCritic, C]):
         return features
 
     def _allocate(self, rows: int) -> None:
-        """Activations and their gradients, [towers, N, width] for each hidden layer."""
+        """Activations, their gradients and slopes, [towers, N, width] for each hidden layer."""
         self._rows = rows
         towers = len(self.network.towers)
-        self._h = [np.empty((towers, rows, width), np.float32) for width in self.network.hidden]
-        self._d = [np.empty((towers, rows, width), np.float32) for width in self.network.hidden]
+        self._h, self._d, self._slope = (
+            [np.empty((towers, rows, width), np.float32) for width in self.network.hidden] for _ in range(3)
+        )
         # A sum over rows as a product with ones: BLAS does it several times faster than np.sum.
         self._ones = np.ones((1, rows), np.float32)
 
-    def gradient(self, batch: Rollouts) -> Vector:
+    def backward(self, batch: Rollouts) -> None:
         n = len(batch)
         if n != self._rows:
             self._allocate(n)
@@ -90,13 +91,12 @@ class NumpyUpdater(adam.NumpyUpdater[Rollouts, ActorCritic, C]):
             else:
                 d[-1][0] += d_value[:, None] * w["value.kernel"][:, 0]
         for i in range(depth - 1, -1, -1):
-            # Through tanh: dz = dh (1 - h^2), with h no longer needed after its outer product with dz above it.
-            below = h[i - 1].transpose(0, 2, 1) if i else features.T
-            np.multiply(h[i], h[i], out=h[i])
-            np.subtract(1, h[i], out=h[i])
-            d[i] *= h[i]
-            np.matmul(below, d[i], out=g[f"hidden.{i}.kernel"])
+            # Through tanh: dz = dh (1 - h^2). The product with dz above it may still need h.
+            below, slope = h[i - 1].transpose(0, 2, 1) if i else features.T, self._slope[i]
+            np.multiply(h[i], h[i], out=slope)
+            np.subtract(1, slope, out=slope)
+            d[i] *= slope
+            self.beside(below, d[i], g[f"hidden.{i}.kernel"])
             np.matmul(self._ones, d[i], out=g[f"hidden.{i}.bias"][:, None, :])
             if i:
                 np.matmul(d[i], w[f"hidden.{i}.kernel"].transpose(0, 2, 1), out=d[i - 1])
-        return self.grad

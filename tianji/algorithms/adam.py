@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from typing import Generic, TypeVar
+from functools import partial
+from typing import Any, Generic, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tianji.algorithms.flat import FlatNetwork, Vector
+from tianji.algorithms.helper import WORTH, Helper, Later
 from tianji.algorithms.state import Arrays
 from tianji.hyperparameters import DQNConfig, PolicyGradientConfig
 
@@ -72,20 +75,41 @@ class Adam:
 
 
 class NumpyUpdater(ABC, Generic[B, N, C]):
-    """Adam on a loss whose gradient a subclass computes by hand-derived formulas, for batches of type B."""
+    """Adam on a loss whose gradient a subclass computes by hand-derived formulas, for batches of type B.
 
-    def __init__(self, network: N, config: C, weights: Vector) -> None:
-        self.network, self.config = network, config
+    Parameters
+    ----------
+    helper
+        computes large products beside this thread; None: this thread computes all.
+    """
+
+    def __init__(self, network: N, config: C, weights: Vector, helper: Helper | None = None) -> None:
+        self.network, self.config, self.helper = network, config, helper
         self.flat = np.array(weights, np.float32)
         self.grad = np.zeros_like(self.flat)
         self.adam = Adam(len(self.flat), config.adam_epsilon, config.max_grad_norm)
         self._w, self._g = network.views(self.flat), network.views(self.grad)
         self._accumulated: Vector | None = None
+        self._products: list[Later[Any]] = []
         self._rows = 0
 
     @abstractmethod
+    def backward(self, batch: B) -> None:
+        """Compute the gradient of the loss before clipping into `grad`. Products may be left to `beside`."""
+
     def gradient(self, batch: B) -> Vector:
         """Flat gradient of the loss before clipping, valid until the next call."""
+        self.backward(batch)
+        while self._products:
+            self._products.pop().result()
+        return self.grad
+
+    def beside(self, left: NDArray[Any], right: NDArray[Any], out: NDArray[Any]) -> None:
+        """Compute left @ right into `out` before the gradient is complete. Both must stay unchanged until then."""
+        if self.helper is None or out.size * left.shape[-1] < WORTH:
+            np.matmul(left, right, out=out)
+        else:
+            self._products.append(self.helper.do(partial(np.matmul, left, right, out=out)))
 
     def weights(self) -> Vector:
         return self.flat

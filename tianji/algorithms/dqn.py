@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -17,6 +18,7 @@ from tianji import seeds
 from tianji.algorithms import base
 from tianji.algorithms.base import Explore, FromReplay, Slices
 from tianji.algorithms.flat import Vector
+from tianji.algorithms.helper import Helper, Later
 from tianji.algorithms.replay import Experience, Replay
 from tianji.algorithms.state import State, named, part
 from tianji.config import DQNConfig, TrainConfig
@@ -41,6 +43,11 @@ class Regression:
 
 class Updater(base.Updater[Regression], Protocol):
     """Holder of the weights of an action-value network and of its target network."""
+
+    helper: Helper | None
+    """Computes target values beside optimizer steps; None: they are computed between them."""
+    together: int | None
+    """Rows whose target values are computed together, at least; None: those of a whole round."""
 
     def copy_to_target(self) -> None:
         """Copy the network's current weights to the target network."""
@@ -152,10 +159,17 @@ class DQN(FromReplay):
             for rows in parts:
                 yield self.regression({name: column[rows] for name, column in drawn.items()})
             return
-        # The target network does not change during a round, so one pass serves all minibatches.
-        whole = self.regression(drawn)
-        for rows in parts:
-            yield Regression(whole.features[rows], whole.action[rows], whole.target[rows])
+        # The target network does not change during a round, so one pass serves many minibatches. The next pass begins while
+        # the learner trains on those of the last one.
+        together = len(parts) if self.updater.together is None else -(-self.updater.together // size)
+        begin = Later if self.updater.helper is None else self.updater.helper.do
+        blocks = [slice(start * size, (start + together) * size) for start in range(0, count, together)]
+        passes = (begin(partial(self.regression, {name: c[rows] for name, c in drawn.items()})) for rows in blocks)
+        following: Later[Regression] | None = next(passes)
+        while following is not None:
+            block, following = following.result(), next(passes, None)
+            for rows in parts[: len(block.action) // size]:
+                yield Regression(block.features[rows], block.action[rows], block.target[rows])
 
     def regression(self, transitions: dict[str, NDArray[Any]]) -> Regression:
         """Transitions with their one-step targets under the target network.

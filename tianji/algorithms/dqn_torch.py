@@ -25,6 +25,8 @@ def loss(values: Tensor, action: Tensor, target: Tensor, config: DQNConfig) -> T
 class TorchUpdater(adam_torch.TorchUpdater[Regression, ActionValueNetwork, DQNConfig]):
     """Autograd on the Huber loss, and a target network."""
 
+    helper = together = None
+
     def __init__(self, network: ActionValueNetwork, config: DQNConfig, weights: Vector, device: str = "cpu") -> None:
         super().__init__(network, config, weights, device)
         self.target = self.flat.detach().clone()

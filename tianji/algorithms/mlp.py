@@ -24,6 +24,11 @@ def vectors(x: NDArray[Any]) -> Vector:
     return x.reshape(len(x), -1).astype(np.float32) / np.float32(255)
 
 
+def relu(x: Vector) -> None:
+    """max(x, 0) in place, [N, F]. Against a row of zeros it is several times as fast as against a single zero."""
+    np.maximum(x, np.zeros(x.shape[1], np.float32), out=x)
+
+
 def widths(network: FlatNetwork, outputs: tuple[int, ...]) -> tuple[int, ...]:
     """Number of inputs of each hidden layer, then of the heads."""
     features = network.features
@@ -139,7 +144,7 @@ class QNetwork(ActionValueNetwork):
             if self.activation == "gelu":
                 gelu(top)
             else:
-                np.maximum(top, 0, out=top)
+                relu(top)
         if self.dueling:
             return np.asarray(duel(blocks, top))
         return top @ blocks[f"q.{depth}.kernel"] + blocks[f"q.{depth}.bias"]

@@ -5,8 +5,10 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from programs import cores
 from programs.cli import ConfigError
 from tianji.algorithms.flat import ActionValueNetwork, FlatNetwork, Vector
+from tianji.algorithms.helper import Helper
 from tianji.algorithms.mlp import ActorCritic, QNetwork
 from tianji.algorithms.networks import KINDS
 from tianji.config import TrainConfig
@@ -46,6 +48,9 @@ def make(config: TrainConfig, network: FlatNetwork, weights: Vector) -> Any:
     check(config, network)
     settings = config.hyperparameters
     if isinstance(network, ActorCritic | QNetwork) and config.updater != "torch" and config.device == "cpu":
-        return importlib.import_module(f"tianji.algorithms.{config.algo}_numpy").NumpyUpdater(network, settings, weights)
+        helper = Helper() if config.learner_threads != 1 and cores.usable() >= 2 else None
+        return importlib.import_module(f"tianji.algorithms.{config.algo}_numpy").NumpyUpdater(
+            network, settings, weights, helper
+        )
     module = importlib.import_module(f"tianji.algorithms.{config.algo}_torch")
     return module.TorchUpdater(network, settings, weights, config.device)
