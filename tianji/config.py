@@ -258,7 +258,8 @@ class TrainConfig(Settings):
     `auto`: NumPy for multilayer perceptrons on a CPU, else torch."""
     learner_threads: Positive | None = None
     """Threads that torch uses for updates. None: the learners share the cores that actors leave free, at least one each.
-    Perceptrons on a CPU and all other roles use one thread, because more make small matrices slower."""
+    Perceptrons on a CPU use one thread, and a helper for wide layers where two cores may be used; 1: no helper. All other roles
+    use one thread, because more make small matrices slower."""
     horizon_steps: Positive = 1_000_000
     """End of learning-rate schedules, in environment steps summed over actors."""
     stop_steps: Positive = 1_000_000
