@@ -9,8 +9,11 @@ import torch
 from threadpoolctl import threadpool_limits
 
 from tianji.algorithms import dqn, dqn_numpy, dqn_torch, ppo, ppo_numpy, ppo_torch
+from tianji.algorithms.helper import Helper
 from tianji.algorithms.networks import ActorCritic, QNetwork
+from tianji.algorithms.replay import Experience
 from tianji.config import DQNConfig, PPOConfig
+from tianji.environments.description import EnvDescription
 
 
 def ppo_updater(kind):
@@ -54,3 +57,30 @@ def test_optimizer_step(benchmark, make, kind):
         torch.set_num_threads(threads)
     assert np.isfinite(updater.weights()).all()
     assert not np.array_equal(updater.weights(), before)
+
+
+def dqn_round(helper):
+    """The network and settings of cartpole-dqn-quick, with a replay of 16,000 steps."""
+    rng, steps, environments = np.random.default_rng(0), 2000, 8
+    network, config = QNetwork(4, (256, 256), 2), DQNConfig(train_every_steps=256, updates=32, learning_starts=1000)
+    updater = dqn_numpy.NumpyUpdater(network, config, network.initialise(0), helper)
+    made = dqn.DQN(updater, EnvDescription("CartPole-v1", (4,), "<f4", 0, 2), config, environments, seed=0)
+    shape = steps, environments
+    views = {
+        "observation": rng.normal(size=(steps + 1, environments, 4)).astype(np.float32),
+        "action": rng.integers(0, 2, shape),
+        "reward": np.ones(shape, np.float32),
+        "terminated": rng.random(shape) < 0.01,
+        "truncated": np.zeros(shape, bool),
+        "final_observation": np.zeros((0, 4), np.float32),
+    }
+    made.insert([Experience(views, 0, 0)])
+    return made
+
+
+@pytest.mark.benchmark(group="DQN round of 32 steps of 64")
+@pytest.mark.parametrize("helped", [False, True], ids=["alone", "with a helper"])
+def test_round(benchmark, helped):
+    with threadpool_limits(1):
+        algorithm = dqn_round(Helper() if helped else None)
+        assert benchmark(algorithm.train, 16_000) == 32
