@@ -18,7 +18,7 @@ from tianji import seeds
 from tianji.algorithms import base
 from tianji.algorithms.base import Explore, FromReplay, Slices
 from tianji.algorithms.flat import Vector
-from tianji.algorithms.helper import Helper, Later
+from tianji.algorithms.helper import WORTH, Helper, Later
 from tianji.algorithms.replay import Experience, Replay
 from tianji.algorithms.state import State, named, part
 from tianji.config import DQNConfig, TrainConfig
@@ -162,7 +162,8 @@ class DQN(FromReplay):
         # The target network does not change during a round, so one pass serves many minibatches. The next pass begins while
         # the learner trains on those of the last one.
         together = len(parts) if self.updater.together is None else -(-self.updater.together // size)
-        begin = Later if self.updater.helper is None else self.updater.helper.do
+        helper, weights = self.updater.helper, len(self.updater.weights())
+        begin = Later if helper is None or together * size * weights < WORTH else helper.do
         blocks = [slice(start * size, (start + together) * size) for start in range(0, count, together)]
         passes = (begin(partial(self.regression, {name: c[rows] for name, c in drawn.items()})) for rows in blocks)
         following: Later[Regression] | None = next(passes)

@@ -161,6 +161,15 @@ def test_rounds_have_the_same_bits_with_and_without_it(double, batch, occupied):
     assert helper.given > 1
 
 
+def test_a_small_network_is_left_to_one_thread():
+    config = DQNConfig(batch_size=64, updates=11, learning_starts=100)
+    network, helper = QNetwork(4, (32, 32), 2), Counting()
+    algorithm = DQN(dqn_numpy.NumpyUpdater(network, config, network.initialise(0), helper), CARTPOLE, config, 8, seed=0)
+    algorithm.insert([experience(np.random.default_rng(1), 0)])
+    assert algorithm.train(320) == 11
+    assert not helper.given
+
+
 @pytest.mark.parametrize(
     ("threads", "usable", "helped"),
     [(None, 2.0, True), (None, 1.5, False), (None, 0.2, False), (1, 8.0, False), (2, 8.0, True)],
