@@ -18,6 +18,8 @@ from typing import Any
 
 import psutil
 
+from programs import cores
+
 PACKAGES = ("numpy", "torch", "ray", "stable-baselines3", "gymnasium", "box2d", "ale-py", "pyzmq", "msgspec", "safetensors")
 ROOT = Path(__file__).parents[2]
 WINDOWS, WINDOW_S = 20, 0.05
@@ -29,7 +31,7 @@ def manifest() -> dict[str, Any]:
         "cpu_model": _cpu_model(),
         "cpu_count": os.cpu_count(),
         "cpu_usable": len(os.sched_getaffinity(0)),
-        "cpu_quota_cores": _quota(),
+        "cpu_quota_cores": cores.quota(),
         "memory_bytes": psutil.virtual_memory().total,
         "load_1min_at_start": round(os.getloadavg()[0], 2),
         "kernel": platform.release(),
@@ -96,19 +98,6 @@ def _cpu_model() -> str:
     except OSError:
         return platform.processor()
     return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
-
-
-def _quota() -> float | None:
-    """Cores that the control group grants (v2, then v1); None without a limit."""
-    try:
-        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
-    except (OSError, ValueError):
-        try:
-            quota = Path("/sys/fs/cgroup/cpu/cpu.cfs_quota_us").read_text().strip()
-            period = Path("/sys/fs/cgroup/cpu/cpu.cfs_period_us").read_text().strip()
-        except OSError:
-            return None
-    return None if quota in ("max", "-1") else int(quota) / int(period)
 
 
 def _gpus() -> dict[str, Any]:

@@ -161,10 +161,10 @@ class DQN(FromReplay):
             return
         # The target network does not change during a round, so one pass serves many minibatches. The next pass begins while
         # the learner trains on those of the last one.
-        together = len(parts) if self.updater.together is None else -(-self.updater.together // size)
+        each = count if self.updater.together is None else -(-self.updater.together // size)
         helper, weights = self.updater.helper, len(self.updater.weights())
-        begin = Later if helper is None or together * size * weights < WORTH else helper.do
-        blocks = [slice(start * size, (start + together) * size) for start in range(0, count, together)]
+        begin = Later if helper is None or each * size * weights < WORTH else helper.do
+        blocks = [slice(start * size, (start + each) * size) for start in range(0, count, each)]
         passes = (begin(partial(self.regression, {name: c[rows] for name, c in drawn.items()})) for rows in blocks)
         following: Later[Regression] | None = next(passes)
         while following is not None:

@@ -60,7 +60,7 @@ class NumpyUpdater(adam.NumpyUpdater[Regression, QNetwork, DQNConfig]):
         return [np.empty((width, rows), np.float32) for width in self.network.outputs]
 
     def backward(self, batch: Regression) -> None:
-        """Compute the gradient. The Huber loss has slope clip(Q(s, a) - target, -delta, delta) in Q(s, a).
+        """Compute the gradient. The Huber loss has the slope clip(Q - target, -delta, delta) in Q = Q(s, a).
 
         Arrays have a column for each row of the batch. So the product for a layer's inputs has no transposed factor, which
         makes it a quarter faster.

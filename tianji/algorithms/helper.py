@@ -3,8 +3,10 @@
 NumPy lets other threads run while it computes, so a learner with a core to spare can do two products at once. A BLAS library
 with two threads would do so too, but its threads spin between products, on the core that an actor needs.
 
-Nobody waits for a helper that has no core. What it has not begun is computed by the thread that asks for the result. Either
-does the same operations, so results do not depend on it, bit for bit.
+What the helper has not begun is computed by the thread that asks for the result, so a helper without a core holds up nobody.
+What it has begun is waited for. Either thread does the same operations, so results are the same bits.
+
+`concurrent.futures` does the same with more locks: docs/performance.md.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ def vectors(x: NDArray[Any]) -> Vector:
 
 
 def relu(x: Vector) -> None:
-    """max(x, 0) in place, [N, F]. Against a row of zeros it is several times as fast as against a single zero."""
+    """max(x, 0) in place, [N, F]. Against a row of zeros it takes half as long as against a single zero."""
     np.maximum(x, np.zeros(x.shape[1], np.float32), out=x)
 
 
