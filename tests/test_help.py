@@ -6,8 +6,8 @@ import importlib
 import msgspec
 import pytest
 
-from tianji.__main__ import NAMED
 from tianji.__main__ import parser as tianji
+from tianji.commands.settings import NAMED
 from tianji.config import TrainConfig
 
 COMMANDS = ("tianji.__main__", "suites.__main__", "reports.__main__", "baselines.__main__")

@@ -13,7 +13,8 @@ import numpy as np
 
 from benchmarks.fuzz import Verdict, Wrong, changes, folders
 from programs.cli import ConfigError
-from tianji.__main__ import parser, settings
+from tianji.__main__ import parser
+from tianji.commands.settings import settings
 from tianji.config import TrainConfig
 from tianji.environments.vector import describe
 from tianji.run.training import check_state, train

@@ -95,8 +95,9 @@ def _of_training(m: Manifest) -> list[str]:
 
 
 def _of_disciplines(m: Manifest) -> list[str]:
-    seconds = disciplines.PROFILES[m.profile].seconds
-    return _differences(sealed_workload(m), msgspec.structs.replace(_own(m.workload), budget_seconds=seconds))
+    seconds, own = disciplines.PROFILES[m.profile].seconds, _own(m.workload)
+    # Without seconds of their own, runs keep their workload's budget.
+    return _differences(sealed_workload(m), own if seconds is None else msgspec.structs.replace(own, budget_seconds=seconds))
 
 
 def _of_asynchrony(m: Manifest) -> list[str]:

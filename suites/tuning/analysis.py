@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from statistics import fmean
 from typing import NamedTuple
 
-from suites.records.bundle import Bundle
+from suites.records.bundle import Bundle, Scalar
 from suites.statistics.crossings import learning
 
 
@@ -41,6 +42,24 @@ def outcome(bundle: Bundle) -> Outcome:
     return Outcome(None, best, budget_s + missing)
 
 
+def options_of(run: Bundle) -> dict[str, Scalar]:
+    """The setting that a run tried."""
+    return dict(run.manifest.configuration["options"])
+
+
 def ranked(bundles: Sequence[Bundle]) -> list[Bundle]:
     """Runs of one rung, the best first; of equal ones the earlier."""
     return sorted(bundles, key=lambda b: outcome(b).loss)
+
+
+def least(bundles: Sequence[Bundle]) -> dict[str, Scalar] | None:
+    """The setting whose runs have the least mean loss; of equal ones the one that ran first.
+
+    None if each setting has a run that was not completed.
+    """
+    tried: dict[tuple[tuple[str, Scalar], ...], list[Bundle]] = {}
+    for run in bundles:
+        tried.setdefault(tuple(options_of(run).items()), []).append(run)
+    whole = {key: runs for key, runs in tried.items() if all(b.manifest.status == "completed" for b in runs)}
+    best = min(whole, key=lambda key: fmean(outcome(b).loss for b in whole[key]), default=None)
+    return None if best is None else dict(best)

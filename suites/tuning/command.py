@@ -37,7 +37,7 @@ def add(commands: _SubParsersAction[Any]) -> None:
 
 
 def run(options: Namespace) -> int:
-    """Run the trials and write what they speak for; exit status 1 when none of the last rung was completed."""
+    """Run the trials and write what they speak for; exit status 1 when nothing can be chosen."""
     if not 1 <= options.trials <= MOST_TRIALS:
         raise ConfigError(f"--trials {options.trials}: give a number from 1 to {MOST_TRIALS}, the same for every system")
     if not 0 <= options.seed <= sweep.MOST_SEED:
@@ -78,7 +78,7 @@ def run(options: Namespace) -> int:
     tuned = suite.result(begun)
     print("\n".join(table(suite.record(begun))))
     if tuned is None:
-        print("tianji-bench: no run of the last rung was completed: nothing is chosen", file=sys.stderr)
+        print("tianji-bench: each setting of the last rung has a run that failed: nothing is chosen", file=sys.stderr)
         return FAILED
     file = options.out / FILE
     file.write_bytes(msgspec.json.format(msgspec.json.encode(tuned), indent=1) + b"\n")

@@ -1,8 +1,9 @@
 """The trials of a tuning as a session: its cells are fixed before the first run, and what they try is decided on the way.
 
 Rungs are successive halving. Every setting runs with a quarter of the budget, the better half again with half of it, and the
-better half of those with all of it. A rung has one seed. A run is never continued, since no system can go on where it ended,
-and never cut short, since a pruner would have to read the record of a run that is being measured.
+better half of those with all of it. A rung has one seed, and the last one `sweep.LAST_SEEDS`. A run is never continued, since
+no system can go on where it ended, and never cut short, since a pruner would have to read the record of a run that is being
+measured.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from suites.records.tuned import Trial, Tuned
 from suites.session.plan import Cell, Plan
 from suites.session.suite import Request, Work
 from suites.tuning import sweep
-from suites.tuning.analysis import outcome, ranked
+from suites.tuning.analysis import least, options_of, outcome, ranked
 from suites.tuning.search import propose, sampler
 from tianji.settings import convert
 
@@ -53,14 +54,26 @@ class Tuning(Convergence):
         cells = []
         for rung, share in enumerate(sweep.SHARES):
             shortened(plan.workloads[workload], share)
-            seed = sweep.FIRST_SEED + request.first_seed * len(sweep.SHARES) + rung
-            for place in range(trials):
-                axis: dict[str, Scalar] = {"place": place}
-                one = Cell(workload=workload, system=name, replica=0, block=rung, position=place, seed=seed, options=axis)
+            seed = sweep.FIRST_SEED + request.first_seed * sweep.SEEDS + rung
+            better = -(-trials // 2)
+            last = better == 1 or share == sweep.SHARES[-1]
+            for position in range(trials * (sweep.LAST_SEEDS if last else 1)):
+                again, place = divmod(position, trials)
+                # Each run is a group of its own, so an interrupt loses one.
+                axes: dict[str, Scalar] = {"place": place, "again": again} if again else {"place": place}
+                one = Cell(
+                    workload=workload,
+                    system=name,
+                    replica=0,
+                    block=rung,
+                    position=position,
+                    seed=seed + again,
+                    options=axes,
+                )
                 cells.append(one)
-            trials = -(-trials // 2)
-            if trials == 1:
+            if last:
                 break
+            trials = better
         return msgspec.structs.replace(plan, cells=tuple(cells)), skipped
 
     def space(self, plan: Plan) -> Space:
@@ -73,10 +86,13 @@ class Tuning(Convergence):
         self._out = out
 
     def chosen(self, plan: Plan, cell: Cell) -> Mapping[str, Scalar]:
+        place = int(cell.options["place"])
+        if "again" in cell.options:
+            return options_of(self._rung(plan, cell.block, place + 1)[place])
         if cell.block == 0:
             losses = [outcome(b).loss for b in self._rung(plan, 0, cell.position)]
             return propose(self.space(plan), seed_of(plan), losses)
-        return options_of(ranked(self._rung(plan, cell.block - 1))[cell.position])
+        return options_of(ranked(self._rung(plan, cell.block - 1))[place])
 
     def _rung(self, plan: Plan, rung: int, most: int | None = None) -> list[Bundle]:
         """Runs of a rung, at most the first ones."""
@@ -99,19 +115,19 @@ class Tuning(Convergence):
         return tuple(_trial(b) for rung in self._rungs(plan) for b in rung)
 
     def result(self, plan: Plan) -> Tuned | None:
-        """What a finished tuning chose; None if no run of its last rung was completed."""
+        """What a finished tuning chose; None if each setting of its last rung has a run that was not completed."""
         rungs = self._rungs(plan)
-        best = ranked(rungs[-1])[0]
-        if best.manifest.status != "completed":
+        best = least(rungs[-1])
+        if best is None:
             return None
         (name,), (workload,) = plan.systems, plan.workloads.values()
         return Tuned(
             session=plan.session,
             system=name,
             workload=workload,
-            trials=len(rungs[0]),
+            trials=sum(cell.block == 0 and cell.seed == plan.cells[0].seed for cell in plan.cells),
             sampler=sampler(seed_of(plan)),
-            options=options_of(best),
+            options=best,
             record=self.record(plan),
         )
 
@@ -137,12 +153,7 @@ def shortened(data: Mapping[str, Any], share: float) -> dict[str, Any]:
 
 def seed_of(plan: Plan) -> int:
     """The sampler's seed."""
-    return (plan.cells[0].seed - sweep.FIRST_SEED) // len(sweep.SHARES)
-
-
-def options_of(run: Bundle) -> dict[str, Scalar]:
-    """The setting that a run tried."""
-    return dict(run.manifest.configuration["options"])
+    return (plan.cells[0].seed - sweep.FIRST_SEED) // sweep.SEEDS
 
 
 def _watched(work: Work) -> Work:

@@ -6,7 +6,8 @@ from baselines.system import Task
 from baselines.tianji import TianJi
 from benchmarks import from_launch
 from suites.session import catalogue
-from tianji.__main__ import parser, settings
+from tianji.__main__ import parser
+from tianji.commands.settings import settings
 
 
 def test_the_command_trains_what_the_workload_says():

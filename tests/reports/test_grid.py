@@ -12,6 +12,8 @@ from reports.grid import Cell, Choice, _distances, grids
 from reports.losses import losses
 from reports.sessions import sources
 from suites import __main__ as suites
+from suites.session.command import request
+from suites.session.suite import SUITES
 
 WORKLOAD = "lunarlander-dqn"
 FILE = f"results/reference/convergence/{WORKLOAD}.parquet"
@@ -90,9 +92,9 @@ def test_the_command_of_a_session_plans_the_cells_that_the_session_has():
     assert words[:5] == ["python", "-m", "suites", "run", "convergence"]
     assert words[-2:] == ["--out", "DIR"]
     options = suites.parser().parse_args(words[3:])
-    suite = suites.SUITES.get("convergence")()
+    suite = SUITES.get("convergence")()
     try:
-        plan, _ = suite.plan(suites.request(options, suite))
+        plan, _ = suite.plan(request(options, suite))
     except suites.ConfigError as error:
         pytest.skip(str(error))
     planned = {(cell.workload, cell.system, cell.seed, cell.block) for cell in plan.cells}

@@ -91,8 +91,8 @@ def test_a_system_that_fails_is_told_of_with_its_cause(tmp_path):
 
 @pytest.mark.timeout(120)
 def test_what_it_leaves_is_a_bundle_that_the_analysis_understands(tmp_path):
-    from suites.__main__ import run_session
     from suites.scaling.run import Scaling
+    from suites.session.command import run_session
     from suites.session.suite import Request
 
     suite = Scaling()

@@ -40,7 +40,9 @@ def test_of_a_session_that_is_resumed_it_prints_what_is_left(capsys, monkeypatch
     chosen = ["convergence", "--systems", "steady", "--workloads", tiny(), "--once", "--out", out]
     monkeypatch.setattr(machine, "noise_floor", lambda: None)
     # As it lies there when the first of two blocks is finished.
-    monkeypatch.setattr("suites.__main__.run_session", lambda suite, plan, out, resume: runner.open_session(out, plan, resume))
+    monkeypatch.setattr(
+        "suites.session.command.run_session", lambda suite, plan, out, resume: runner.open_session(out, plan, resume)
+    )
     bench(*chosen, "--seeds", 2)
     done = out / runner.read(out / runner.SESSION).cells[0].directory
     done.mkdir()

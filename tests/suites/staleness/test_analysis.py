@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from reports.__main__ import main as report
 from suites.__main__ import main as bench
 from suites.__main__ import parser as cli
-from suites.__main__ import request
 from suites.records import bundle
 from suites.records.events import Counter, Histogram
+from suites.session.command import request
 from suites.staleness.analysis import quantile
 from suites.staleness.run import Staleness
 

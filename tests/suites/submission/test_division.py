@@ -5,19 +5,20 @@ import msgspec
 import pytest
 
 from suites.asynchrony.run import Asynchrony
+from suites.disciplines.run import Disciplines
 from suites.session.suite import Request
 from suites.submission import division
 
 
-def planned(profile):
+def planned(profile, suite=Asynchrony):
     request = Request(
         profile=profile, systems=None, workloads=None, blocks=1, first_seed=0, once=True, testbed=None, cores=(0, 1)
     )
-    return Asynchrony().plan(request)[0]
+    return suite().plan(request)[0]
 
 
-def manifest(profile, name, workload):
-    return bundles.manifest(suite="asynchrony", profile=profile, workload=name, configuration={"workload": workload})
+def manifest(profile, name, workload, suite="asynchrony"):
+    return bundles.manifest(suite=suite, profile=profile, workload=name, configuration={"workload": workload})
 
 
 @pytest.mark.parametrize("profile", ["standard", "split", "auto", "confirm"])
@@ -36,3 +37,13 @@ def test_a_cell_with_other_delays_is_not():
     assert "differs from the project's in simulator" in why
     (why,) = division.of_workload(manifest("standard", "cartpole-ppo-zoo", workload))
     assert "is not one of the project's" in why
+
+
+@pytest.mark.parametrize("profile", ["standard", "learning"])
+def test_runs_under_disciplines_have_the_seconds_of_their_profile(profile):
+    plan = planned(profile, Disciplines)
+    name, workload = next(iter(plan.workloads.items()))
+    assert list(division.of_workload(manifest(profile, name, workload, "disciplines"))) == []
+    longer = workload | {"budget_seconds": 2 * workload["budget_seconds"]}
+    (why,) = division.of_workload(manifest(profile, name, longer, "disciplines"))
+    assert "differs from the project's in budget_seconds" in why
