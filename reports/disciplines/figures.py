@@ -40,9 +40,8 @@ def frontier(views: Sequence[Ruled], style: Style) -> Drawing | None:
         family = [found for label in view.shown if label.startswith(FAMILY) and (found := _point(view, label))]
         family = [mark for mark in family if mark["system"].removeprefix(FAMILY).isdigit()]
         axis.plot([m["age"] for m in family], [m["value"] for m in family], color=INK, linewidth=1, marker="o", markersize=3)
-        for mark in family:
-            eta = mark["system"].removeprefix(FAMILY)
-            axis.annotate(eta, (mark["age"], mark["value"]), textcoords="offset points", xytext=(4, -9), fontsize="small")
+        for place, etas in _named(family):
+            axis.annotate(etas, place, textcoords="offset points", xytext=(4, -9), fontsize="small")
         alone = [found for label in view.shown if _kind(view, label) in POINTS and (found := _point(view, label))]
         for mark in alone:
             _draw(axis, mark, _kind(view, mark["system"]))
@@ -52,9 +51,21 @@ def frontier(views: Sequence[Ruled], style: Style) -> Drawing | None:
         axis.set_xlim(left=-0.2)
         axis.set_ylim(bottom=0)
         axis.set_xlabel("mean age of samples, rounds")
-        axis.set_ylabel("samples/s over strict's")
+        axis.set_ylabel(f"samples/s over {view.discipline(view.strict)}'s")
     figure.legend(handles=_handles(views), loc="outside upper center", ncols=style.pick(3, 2))
     return drawing(figure, marks)
+
+
+def _named(family: Sequence[Mark]) -> list[tuple[tuple[float, float], str]]:
+    """Where the values of eta stand, and which they are: marks that lie on each other have one text."""
+    found: list[tuple[tuple[float, float], str]] = []
+    for mark in family:
+        place, eta = (mark["age"], mark["value"]), mark["system"].removeprefix(FAMILY)
+        if found and abs(place[0] - found[-1][0][0]) < 0.15 and abs(place[1] - found[-1][0][1]) < 0.1:
+            found[-1] = (found[-1][0], f"{found[-1][1]}, {eta}")
+        else:
+            found.append((place, eta))
+    return found
 
 
 def _point(view: Ruled, label: str) -> Mark | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from reports import bounds
 from reports.table import Row
 from reports.view import View
 from suites.disciplines.analysis import strict_system
@@ -15,7 +16,7 @@ class Ruled(View):
 
     suite = "disciplines"
     prefix = "disciplines-"
-    parts = ("throughput", "returns", "waiting")
+    parts = ("throughput", "returns", "seconds", "waiting")
     order = (
         "tianji-strict",
         "tianji",
@@ -62,11 +63,15 @@ class Ruled(View):
 
     def steps(self, label: str, kind: str) -> Row | None:
         """Steps to a return over the strict system's, within blocks."""
-        return (
-            None
-            if label == self.strict
-            else self.row(self.strict, "steps_to_threshold_ratio", threshold_kind=kind, baseline=label)
-        )
+        return self._over_strict("steps_to_threshold_ratio", label, kind)
+
+    def seconds(self, label: str, kind: str) -> bounds.Told:
+        """Seconds to a return over the strict system's."""
+        return bounds.told(lambda metric: self._over_strict(metric, label, kind))
+
+    def _over_strict(self, metric: str, label: str, kind: str) -> Row | None:
+        # A row's ratio is that of the baseline to the system.
+        return None if label == self.strict else self.row(self.strict, metric, threshold_kind=kind, baseline=label)
 
     @property
     def below(self) -> list[str]:

@@ -1,5 +1,9 @@
 """What the documentation says of disciplines is what the sealed session says."""
 
+import math
+
+import numpy as np
+import pandas as pd
 import pytest
 from elsewhere import ROOT
 
@@ -9,12 +13,13 @@ from reports.disciplines.view import Ruled
 from reports.styles import PAGE
 from reports.tables import markdown
 
+STRAGGLER = ROOT / "results" / "disciplines" / "cartpole-ppo-straggler-again.parquet"
 COLUMNS = ["Discipline", "Samples/s", "Bound", "Share of the bound", "Over strict's", "Age, mean", "Age p99"]
 
 
 @pytest.fixture(scope="module")
 def view():
-    (found,) = Ruled.all(dataset.load([ROOT / "results" / "disciplines" / "cartpole-ppo-straggler-again.parquet"]))
+    (found,) = Ruled.all(dataset.load([STRAGGLER]))
     return found
 
 
@@ -24,6 +29,69 @@ def test_the_table_of_the_documentation_is_the_sessions(name, file):
     text = (ROOT / "docs" / "disciplines-measured.md").read_text()
     shown = text.partition(f"<!-- {name} -->\n")[2].partition(f"<!-- end of {name} -->")[0]
     assert shown.strip() == markdown(view.frame("throughput")[COLUMNS]).strip()
+
+
+def learnt(name):
+    """The view of a session on the way to a return, and the table that the documentation has of it."""
+    (view,) = Ruled.all(dataset.load([ROOT / "results" / "disciplines" / f"cartpole-{name}.parquet"]))
+    throughput, steps, seconds = (view.frame(kind).set_index("Discipline") for kind in ("throughput", "returns", "seconds"))
+    over = f"Over {view.discipline(view.strict)}'s"
+    columns = {
+        f"Samples/s {over.lower()}": throughput["Over strict's"],
+        "Age, mean": throughput["Age, mean"],
+        "Steps, evaluated": steps[f"{over}, evaluated"],
+        "Seconds, training": seconds[f"{over}, training"],
+        "Seconds, evaluated": seconds[f"{over}, evaluated"],
+    }
+    return view, pd.DataFrame(columns).reset_index()
+
+
+@pytest.mark.parametrize(("name", "file"), [("tail", "ppo-tail"), ("dqn-tail", "dqn-tail")])
+def test_the_tables_on_the_way_to_a_return_are_the_sessions(name, file):
+    text = (ROOT / "docs" / "disciplines-measured.md").read_text()
+    shown = text.partition(f"<!-- {name} -->\n")[2].partition(f"<!-- end of {name} -->")[0]
+    assert shown.strip() == markdown(learnt(file)[1]).strip()
+
+
+def test_a_ratio_of_seconds_counts_every_run_where_a_side_missed_the_return():
+    view, _ = learnt("ppo-tail")
+    told = view.seconds("tianji-relaxed", "training")
+    assert told.leading is told.mean is not None
+    pair = {"threshold_kind": "training", "baseline": "tianji-relaxed"}
+    assert view.row("tianji", "time_to_threshold_ratio", **pair)["censored"] == 1
+    seconds = view.frame("seconds").set_index("Discipline")
+    assert seconds.loc["relaxed", "Over strict's, training"].endswith("†")
+    assert not seconds.loc["relaxed", "Over strict's, evaluated"].endswith("†")
+    assert view.findings[-1].startswith(
+        "To the training return it takes 0.435x [0.365, 0.481] the seconds of strict (restricted"
+    )
+
+
+def test_what_the_documentation_says_of_a_tail_is_what_its_distribution_gives():
+    """Steps that are under way when a round closes, and the rule `admitted-in-order` played with drawn fragments."""
+    rng = np.random.default_rng(0)
+    view, _ = learnt("ppo-tail")
+    simulator = view.description["simulator"]
+    sigma, mean_s = simulator["sigma"], simulator["step_seconds"]
+    mu = math.log(mean_s) - sigma**2 / 2
+    # At some moment a step of length x is under way with a chance that grows with x, and an even share of it is left.
+    left_s = np.exp(rng.normal(mu + sigma**2, sigma, (200_000, 8))) * rng.random((200_000, 8))
+    assert left_s.mean() == pytest.approx(mean_s * math.exp(sigma**2) / 2, rel=0.05)
+    assert left_s.mean() == pytest.approx(0.014, abs=0.0005)
+    assert left_s.max(axis=1).mean() == pytest.approx(0.068, abs=0.002)
+    fragments_s = np.exp(rng.normal(mu, sigma, (10_000, 8, 32))).sum(axis=2)
+    round_s = view.find("tianji", "round_s")["value"]
+    ends, published = np.zeros(8), [0.0, 0.0]
+    for took in fragments_s:
+        ends = np.maximum(ends, published[-2]) + took
+        published.append(max(published[-1], ends.max()) + round_s)
+    gain = (fragments_s.max(axis=1).mean() + round_s) * len(fragments_s) / published[-1]
+    assert gain == pytest.approx(1.47, abs=0.01)
+    quota_free = {
+        metric: view.find("tianji-quota-free", f"{metric}_steps_per_s")["value"] for metric in ("consumption", "bound")
+    }
+    samples = view.description["environments"] * 32
+    assert samples / quota_free["consumption"] - samples / quota_free["bound"] == pytest.approx(0.05, abs=0.005)
 
 
 def test_the_rules_at_a_glance_have_the_measured_ratios_and_ages():
@@ -66,3 +134,11 @@ def test_the_frontier_has_a_mark_for_each_discipline(view):
     strict = marks[marks["system"] == "tianji"].iloc[0]
     assert (strict["value"], strict["age"]) == (1.0, 0.0)
     assert frontier([], PAGE) is None
+
+
+def test_values_of_eta_that_lie_on_each_other_have_one_text():
+    tail, straggler = (learnt("ppo-tail")[0], Ruled.all(dataset.load([STRAGGLER]))[0])
+    with PAGE.applied():
+        figure = frontier([tail, straggler], PAGE).figure
+    texts = [[text.get_text() for text in axis.texts] for axis in figure.axes]
+    assert texts == [["0", "1, 2, 4, 8"], ["0", "1", "2", "4", "8"]]
