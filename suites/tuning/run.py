@@ -1,9 +1,10 @@
 """The trials of a tuning as a session: its cells are fixed before the first run, and what they try is decided on the way.
 
 Rungs are successive halving. Every setting runs with a quarter of the budget, the better half again with half of it, and the
-better half of those with all of it. A rung has one seed, and the last one `sweep.LAST_SEEDS`. A run is never continued, since
-no system can go on where it ended, and never cut short, since a pruner would have to read the record of a run that is being
-measured.
+better half of those with all of it. A rung has one seed, and the last one `sweep.LAST_SEEDS`.
+
+A run is never continued, since no system can go on where it ended. It is never cut short, since a pruner would have to read the
+record of a run that is being measured.
 """
 
 from __future__ import annotations
@@ -125,7 +126,7 @@ class Tuning(Convergence):
             session=plan.session,
             system=name,
             workload=workload,
-            trials=sum(cell.block == 0 and cell.seed == plan.cells[0].seed for cell in plan.cells),
+            trials=sum(cell.block == 0 and "again" not in cell.options for cell in plan.cells),
             sampler=sampler(seed_of(plan)),
             options=best,
             record=self.record(plan),
