@@ -20,6 +20,8 @@ Sink = Callable[[FromRole], None]
 Histogram = dict[int, int]
 """Counts by bin."""
 
+SLOW_STEP = "slow_step"
+"""Name of the durations of an actor's slow steps, from the choice of an action to its result."""
 BINS_AN_OCTAVE = 16
 """Logarithmic bins of a duration, between a number of nanoseconds and its double."""
 
@@ -27,6 +29,11 @@ BINS_AN_OCTAVE = 16
 def bin_of(duration_ns: int) -> int:
     """Bin of a duration: bin n begins at 2^(n / 16) ns. A duration under 1 ns counts as 1 ns."""
     return int(BINS_AN_OCTAVE * math.log2(max(1, duration_ns)))
+
+
+def middle_s(number: int) -> float:
+    """Middle of a bin, in seconds."""
+    return 2 ** ((number + 0.5) / BINS_AN_OCTAVE) / 1e9
 
 
 def took(name: str) -> str:
@@ -43,8 +50,8 @@ class Account:
     """Account of seconds by cause.
 
     Busy causes are env, infer, send, update and save. Waiting causes are samples, weights, credit, barrier, stop and simulator.
-    Durations of whole pieces of work are kept as distributions: `fragment`, `simulator` (a fragment's wait), `round`, `mean`
-    and `adoption`.
+    Durations of whole pieces of work are kept as distributions: `fragment`, `simulator` (a fragment's wait), `slow_step`,
+    `round`, `mean` and `adoption`.
     """
 
     def __init__(self) -> None:
@@ -55,12 +62,12 @@ class Account:
         self._took_ns: defaultdict[str, int] = defaultdict(int)
         """Sum of the durations by name."""
 
-    def record(self, name: str, duration_ns: int) -> None:
-        """Record the duration of a piece of work. It is called once a fragment or round, and never once a step."""
+    def record(self, name: str, duration_ns: int, times: int = 1) -> None:
+        """Record the duration of a piece of work, which stands for so many. No fast step is recorded."""
         bins = self.took.setdefault(name, {})
         number = bin_of(duration_ns)
-        bins[number] = bins.get(number, 0) + 1
-        self._took_ns[name] += duration_ns
+        bins[number] = bins.get(number, 0) + times
+        self._took_ns[name] += times * duration_ns
 
     def report(
         self,

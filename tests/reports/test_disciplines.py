@@ -33,7 +33,7 @@ def test_the_table_of_the_documentation_is_the_sessions(name, file):
 
 def learnt(name):
     """The view of a session on the way to a return, and the table that the documentation has of it."""
-    (view,) = Ruled.all(dataset.load([ROOT / "results" / "disciplines" / f"cartpole-{name}.parquet"]))
+    (view,) = Ruled.all(dataset.load([ROOT / "results" / "disciplines" / f"{name}.parquet"]))
     throughput, steps, seconds = (view.frame(kind).set_index("Discipline") for kind in ("throughput", "returns", "seconds"))
     over = f"Over {view.discipline(view.strict)}'s"
     columns = {
@@ -46,7 +46,9 @@ def learnt(name):
     return view, pd.DataFrame(columns).reset_index()
 
 
-@pytest.mark.parametrize(("name", "file"), [("tail", "ppo-tail"), ("dqn-tail", "dqn-tail")])
+@pytest.mark.parametrize(
+    ("name", "file"), [("tail", "cartpole-ppo-tail"), ("acrobot-tail", "acrobot-ppo-tail"), ("dqn-tail", "cartpole-dqn-tail")]
+)
 def test_the_tables_on_the_way_to_a_return_are_the_sessions(name, file):
     text = (ROOT / "docs" / "disciplines-measured.md").read_text()
     shown = text.partition(f"<!-- {name} -->\n")[2].partition(f"<!-- end of {name} -->")[0]
@@ -54,7 +56,7 @@ def test_the_tables_on_the_way_to_a_return_are_the_sessions(name, file):
 
 
 def test_a_ratio_of_seconds_counts_every_run_where_a_side_missed_the_return():
-    view, _ = learnt("ppo-tail")
+    view, _ = learnt("cartpole-ppo-tail")
     told = view.seconds("tianji-relaxed", "training")
     assert told.leading is told.mean is not None
     pair = {"threshold_kind": "training", "baseline": "tianji-relaxed"}
@@ -70,7 +72,7 @@ def test_a_ratio_of_seconds_counts_every_run_where_a_side_missed_the_return():
 def test_what_the_documentation_says_of_a_tail_is_what_its_distribution_gives():
     """Steps that are under way when a round closes, and the rule `admitted-in-order` played with drawn fragments."""
     rng = np.random.default_rng(0)
-    view, _ = learnt("ppo-tail")
+    view, _ = learnt("cartpole-ppo-tail")
     simulator = view.description["simulator"]
     sigma, mean_s = simulator["sigma"], simulator["step_seconds"]
     mu = math.log(mean_s) - sigma**2 / 2
@@ -137,7 +139,7 @@ def test_the_frontier_has_a_mark_for_each_discipline(view):
 
 
 def test_values_of_eta_that_lie_on_each_other_have_one_text():
-    tail, straggler = (learnt("ppo-tail")[0], Ruled.all(dataset.load([STRAGGLER]))[0])
+    tail, straggler = (learnt("cartpole-ppo-tail")[0], Ruled.all(dataset.load([STRAGGLER]))[0])
     with PAGE.applied():
         figure = frontier([tail, straggler], PAGE).figure
     texts = [[text.get_text() for text in axis.texts] for axis in figure.axes]

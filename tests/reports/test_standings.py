@@ -54,6 +54,13 @@ def test_a_sentence_counts_workloads_and_has_the_least_and_the_greatest_ratio():
     assert said.startswith("TianJi against RLlib, evaluated return: faster on 1 of 1 workload (8.81x); training")
 
 
+def test_where_each_side_missed_a_return_that_the_other_reached_the_mean_of_all_blocks_is_said():
+    mean = {"value": 1.44, "ci_low": 1.33, "ci_high": 1.55, "n": 30, "censored": 0}
+    neither = bounds.Told(None, neither=True, mean=mean)
+    (said,) = Standings(["a"], ["30"], [Line("SBX", [[Standing("training", neither, state_of(neither))]])]).sentences
+    assert said == "TianJi against SBX, training return: faster on 1 of 1 workload (1.44x)."
+
+
 def test_the_matrix_of_recorded_runs_says_what_the_tables_say():
     data = dataset.load(sorted(unpacked(REFERENCE).glob(f"{WORKLOAD}.*")))
     found = standings(data)

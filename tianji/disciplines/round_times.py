@@ -6,15 +6,16 @@ With a fragment of each of n actors in a round, of mean time E[t_i], and L the l
 rule                 time of a round                 mean age of its samples, in rounds
 ===================  ==============================  ==================================================
 barrier              E[max t_i] + L                  0
-any samples          T + L, T = n / sum 1 / E[t_i]   0
+any samples          T + R + L                       0
 exactly one round    max(E[max t_i], L)              1
 in order, eta >= 1   max(max E[t_i], L)              eta
 free                 max(T, L)                       1 + min(1, L / T)
 ===================  ==============================  ==================================================
 
-T is the time in which all actors together make a round's samples. The first row is strict and reactor. The second is VER's rule
-(Wijmans, Essa and Batra, NeurIPS 2022), the third is HTS-RL's (Liu, Yeh and Schwing, 2020, arXiv 2012.09849), and the fourth is
-AReaL's with rounds in order (Fu et al., 2025, arXiv 2505.24298).
+T = n / sum 1 / E[t_i] is the time in which all actors together make a round's samples. R is what the longest step under way
+adds (`longest_rest`). The first row is strict and reactor. The second is VER's rule (Wijmans, Essa and Batra, NeurIPS 2022),
+the third is HTS-RL's (Liu, Yeh and Schwing, 2020, arXiv 2012.09849), and the fourth is AReaL's with rounds in order (Fu et al.,
+2025, arXiv 2505.24298).
 
 The last age is of a learner that bounds what waits, as under `relaxed`. With n fragments in flight and n in a round, a fragment
 takes a round's time on average (Little's law), and it begins with weights that miss the round under way. If all fragments take
@@ -27,8 +28,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from operator import mul
 
 from msgspec import Struct
+
+POINTS = 400
+"""Points at which an integral over durations is evaluated."""
 
 
 class Times(Struct, frozen=True, kw_only=True):
@@ -40,6 +45,8 @@ class Times(Struct, frozen=True, kw_only=True):
     """E[max t_i]: expected longest fragment of one round."""
     round_s: float
     """L: the learner's time for a round."""
+    rest_s: float = 0.0
+    """R: by how much the longest rest of a step under way exceeds the mean one."""
     computing_s: float = 0.0
     """Computing of a round, actors and learner together, over the number of cores."""
 
@@ -86,14 +93,49 @@ def expected_max(distributions: Sequence[Mapping[int, int]]) -> float:
     return expected
 
 
+class Steps(Struct, frozen=True, kw_only=True):
+    """Durations of one actor's steps, in seconds. Those of fast ones are not known, and a rest of one counts as 0."""
+
+    mean_s: float
+    slow: Mapping[float, float]
+    """Durations of slow steps, each with its share of all steps."""
+
+    def rests_longer(self, seconds: float) -> float:
+        """Probability that the step under way goes on for longer than this.
+
+        It is E[max(0, S - r)] / E[S] for a step S and a rest r, as a long step is under way more often than a short one (Cox,
+        Renewal Theory, 1962).
+        """
+        left = math.fsum(share * (took - seconds) for took, share in self.slow.items() if took > seconds)
+        return min(1.0, left / self.mean_s)
+
+
+def longest_rest(actors: Sequence[Steps]) -> float:
+    """By how much the longest rest of a step under way exceeds the mean one, in seconds.
+
+    If a round closes at W, actor i makes r_i (W + E[R_i]) samples by the end of its step (Wald), and all wait until
+    W + E[max R_i]. So a round of n fragments takes E[max R_i] less the mean of E[R_i], weighted by r_i, longer than T. Both are
+    integrals over the probability that a rest is longer.
+    """
+    top = max((took for one in actors for took in one.slow), default=0.0)
+    rates = [1 / one.mean_s for one in actors]
+    exceeds = []
+    for place in range(POINTS):
+        longer = [one.rests_longer(top * place / POINTS) for one in actors]
+        some = 1 - math.prod(1 - one for one in longer)
+        exceeds.append(some - math.fsum(map(mul, rates, longer)) / math.fsum(rates))
+    # The rule of trapezoids; at the top nothing is left.
+    return top / POINTS * (math.fsum(exceeds) - exceeds[0] / 2)
+
+
 def barrier_s(t: Times) -> float:
     """Time of a round if all wait for the slowest actor, and then for the learner."""
     return max(t.slowest_s + t.round_s, t.computing_s)
 
 
 def any_samples_s(t: Times) -> float:
-    """Time of a round of any samples, whoever makes them, if all then wait for the learner."""
-    return max(t.together_s + t.round_s, t.computing_s)
+    """Time of a round of any samples, whoever makes them, if all then end their steps and wait for the learner."""
+    return max(t.together_s + t.rest_s + t.round_s, t.computing_s)
 
 
 def exactly_one_round_s(t: Times) -> float:

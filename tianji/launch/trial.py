@@ -15,9 +15,10 @@ import msgspec
 
 from tianji.config import TrainConfig
 from tianji.disciplines.auto import Auto, Choice
-from tianji.disciplines.round_times import Times, expected_max, mean
+from tianji.disciplines.round_times import Steps, Times, expected_max, longest_rest, mean
 from tianji.launch.supervisor import Heard, Listener, Restarted
 from tianji.messages import ACTOR_STEPS, Progress, Report, Snapshot
+from tianji.telemetry import SLOW_STEP, middle_s, took
 
 K = TypeVar("K", str, int)
 V = TypeVar("V", int, float)
@@ -101,7 +102,8 @@ class Trial:
 
     def choose(self) -> Choice:
         """Choose, after the first launch, by what its roles reported."""
-        times = times_of(self._reports, self._config.actors, len(os.sched_getaffinity(0)))
+        config = self._config
+        times = times_of(self._reports, config.actors, config.fragment_steps, len(os.sched_getaffinity(0)))
         self.choice = self._auto.unmeasured("an actor died as it was measured") if times is None else self._auto.choose(times)
         self._listener(self.choice)
         return self.choice
@@ -112,8 +114,8 @@ class Trial:
             self._listener(report)
 
 
-def times_of(reports: Mapping[str, Report], actors: int, cores: int) -> Times | None:
-    """Durations of a launch, by the final reports of its roles; None if one is missing."""
+def times_of(reports: Mapping[str, Report], actors: int, steps: int, cores: int) -> Times | None:
+    """Durations of a launch with so many steps in a fragment, by the final reports of its roles; None if one is missing."""
     sampled = [report for name, report in reports.items() if name.startswith("actor") and report.histograms["fragment_ms"]]
     rounds = [report.histograms["round_ms"] for name, report in reports.items() if name.startswith("learner")]
     if len(sampled) < actors or not rounds or not rounds[0]:
@@ -121,15 +123,24 @@ def times_of(reports: Mapping[str, Report], actors: int, cores: int) -> Times | 
     fragments = [report.histograms["fragment_ms"] for report in sampled]
     slowest_s = max(expected_max(fragments), LEAST_MS) / 1e3
     # The median, because the first round takes longer: libraries warm up.
-    round_s = max(float(median(took for took, count in rounds[0].items() for _ in range(count))), LEAST_MS) / 1e3
+    round_s = max(float(median(ms for ms, count in rounds[0].items() for _ in range(count))), LEAST_MS) / 1e3
     # A busy second of an actor counts less where there are more of them than cores.
     busy_s = sum((r.busy_s.get("env", 0.0) + r.busy_s.get("infer", 0.0)) / r.counters["chunks_produced"] for r in sampled)
+    fragments_s = tuple(max(mean(counts), LEAST_MS) / 1e3 for counts in fragments)
     return Times(
-        fragments_s=tuple(max(mean(counts), LEAST_MS) / 1e3 for counts in fragments),
+        fragments_s=fragments_s,
         slowest_s=slowest_s,
         round_s=round_s,
+        rest_s=longest_rest([_steps(r, one, steps) for r, one in zip(sampled, fragments_s, strict=True)]),
         computing_s=(min(busy_s, cores * slowest_s) + round_s) / cores,
     )
+
+
+def _steps(report: Report, fragment_s: float, steps: int) -> Steps:
+    """Durations of an actor's steps, of which it has recorded the slow ones."""
+    made = report.counters["chunks_produced"] * steps
+    slow = report.histograms.get(took(SLOW_STEP), {})
+    return Steps(mean_s=fragment_s / steps, slow={middle_s(number): count / made for number, count in slow.items()})
 
 
 def joined(first: Report, second: Report) -> Report:

@@ -21,13 +21,13 @@ from tianji.layout import ChunkLayout, Views
 from tianji.messages import ACTOR_STEPS, Episode
 from tianji.roles.actor import Rollout, RolloutDone
 from tianji.seeds import Stream
-from tianji.telemetry import Clock
+from tianji.telemetry import SLOW_STEP, Clock
 from tianji.worlds.workers import Body, Worker
 
 DROPPED_IN_A_ROW = 10
 """Number of fragments in a row with values that are not finite after which the run ends."""
 TIMED = 8
-"""One step out of this many is timed, and represents the others."""
+"""One step out of this many is timed, and represents the others. Where steps take long on average, each one is timed."""
 SLOW_NS = 1_000_000
 """A step that takes longer is slow: the actor then looks for messages after every step, and not after every `TIMED`."""
 
@@ -83,6 +83,8 @@ class Sampler(Worker):
         self._ends_with_faults, self._in_a_row = config.not_finite == "end", 0
         # In lockstep, what happens when must not depend on a clock.
         self._slow_ns = sys.maxsize if config.world == "lockstep" else SLOW_NS
+        self._mean_step_ns = 0
+        """Mean step of the fragment before."""
         self._cut = False
         self._filled = 0
         """Steps of the current fragment so far."""
@@ -118,14 +120,15 @@ class Sampler(Worker):
             observation[0] = stacks.seen
         for name in ("terminated", "truncated"):
             views[name].fill(False)
-        ragged = env_ns = infer_ns = timed = begun = decided = waited = 0
+        ragged = env_ns = infer_ns = spent_ns = timed = begun = decided = waited = 0
         waited_before, slow = self._envs.waited_ns, False
+        # If a step takes microseconds, reading the clock would be a large part of it.
+        every = 1 if TIMED * self._mean_step_ns > self._slow_ns else TIMED
         score, encode, explore, step = self.network.scores, self._describe.encode, self._explore, self._envs.step
         blocks, clock, steps, seen = self._blocks, self._clock, self.steps, stacks.seen
         for t, (latest, taken, got, drawn) in enumerate(zip(following, actions, reward, noise, strict=True)):
-            # If a step takes microseconds, reading the clock would be a large part of it.
-            timing = not t % TIMED
-            if t and (timing or slow):
+            timing = not t % every
+            if t and (slow or not t % TIMED):
                 self.steps, self._filled = steps, t
                 yield
                 if self._cut:
@@ -140,8 +143,11 @@ class Sampler(Worker):
             if timing:
                 stepped = clock()
                 env_ns += stepped - decided - (self._envs.waited_ns - waited)
-                slow = stepped - begun > self._slow_ns
+                took_ns = stepped - begun
+                spent_ns += took_ns
                 timed += 1
+                if slow := took_ns > self._slow_ns:
+                    self.account.record(SLOW_STEP, took_ns, every)
             taken[:] = action
             steps += b
             for episode in ended:
@@ -169,6 +175,7 @@ class Sampler(Worker):
         if (fault := self._fault(views, filled, ragged)) is not None:
             return self._spoilt(argument, fault, told)
         self._in_a_row = 0
+        self._mean_step_ns = spent_ns // timed
         self.account.busy_ns["infer"] += infer_ns * filled // timed
         self.account.busy_ns["env"] += env_ns * filled // timed
         self.completed = "fragment" if filled == self._horizon else None

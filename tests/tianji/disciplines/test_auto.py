@@ -41,6 +41,9 @@ STRAGGLER = (0.4,) * 7 + (5.2,)
         (times(1.0, 3.0), 0.0, "relaxed", 4.0),
         (times(1.0, 3.0), 0.4, "quota-free", 2.0),
         (times(1.0, 1.5), 0.5, "quota-free", 2.5 / 2),
+        # And where each step has a tail, so the end of a round waits for a long step.
+        (times(10.0, 3.0, rest_s=0.5), 0.0, "relaxed", 3.1),
+        (times(10.0, 3.0, rest_s=0.5), 0.6, "quota-free", 3.1 / 1.6),
         # One is slower than all others.
         (times(1.0, 5.2, STRAGGLER), 0.0, "relaxed", 6.2),
         (times(1.0, 5.2, STRAGGLER), 1.0, "quota-free", 6.2 / (1 + 8 / (7 / 0.4 + 1 / 5.2))),

@@ -2,14 +2,16 @@
 
 import itertools
 
+import numpy as np
 import pytest
 from msgspec.structs import replace
+from scipy import stats
 
 from suites.disciplines import analysis, forecast
 from suites.session import catalogue
 from tianji.config import SimulatorConfig, TrainConfig
 from tianji.disciplines import round_times as forms
-from tianji.disciplines.round_times import Times
+from tianji.disciplines.round_times import Steps, Times
 
 
 def test_the_expected_maximum_is_that_of_all_combinations():
@@ -36,6 +38,41 @@ def test_both_sets_of_forms_agree(round_s):
         ({"name": "relaxed"}, forms.free_s(t)),
     ):
         assert 30.0 / seconds == pytest.approx(analysis.bound_per_s(discipline, same))
+
+
+@pytest.mark.parametrize("actors", [1, 2, 8, 32])
+def test_steps_that_are_alike_have_rests_that_are_uniform(actors):
+    """The largest of n uniform values is n / (n + 1) on average."""
+    alike = [Steps(mean_s=0.01, slow={0.01: 1.0})] * actors
+    assert forms.longest_rest(alike) == pytest.approx(0.01 * (actors / (actors + 1) - 1 / 2), abs=1e-4)
+
+
+def test_without_slow_steps_nothing_is_waited_for():
+    assert forms.longest_rest([Steps(mean_s=0.0005, slow={})] * 2) == 0
+
+
+def test_a_round_of_any_samples_with_a_tail_takes_as_long_as_the_rule_played_step_by_step():
+    """Eight actors with steps as in `cartpole-ppo-tail`: a round closes with the fourth fragment, and each ends its step."""
+    rng, actors, steps, mean_s, round_s = np.random.default_rng(4), 8, 32, 0.003, 0.010
+
+    def drawn(*shape):
+        return mean_s * rng.lognormal(-(1.5**2) / 2, 1.5, shape)
+
+    rounds, made, took_s = 600, 0, 0.0
+    for _ in range(rounds):
+        ends = drawn(actors, 6 * steps).cumsum(axis=1)
+        closes = np.sort(ends[:, steps - 1 :: steps].ravel())[actors // 2 - 1]
+        under_way = [int(np.searchsorted(one, closes)) for one in ends]
+        took_s += max(one[step] for one, step in zip(ends, under_way, strict=True)) + round_s
+        made += sum(step + 1 for step in under_way)
+    edges = 0.001 * 2 ** (np.arange(15 * 16 + 1) / 16)
+    shares = np.diff(stats.lognorm(1.5, scale=mean_s * np.exp(-(1.5**2) / 2)).cdf(edges))
+    one = Steps(mean_s=mean_s, slow=dict(zip((edges[:-1] * 2 ** (1 / 32)).tolist(), shares.tolist(), strict=True)))
+    rest_s = forms.longest_rest([one] * actors)
+    t = Times(fragments_s=(steps * mean_s,) * actors, slowest_s=steps * mean_s, round_s=round_s, rest_s=rest_s)
+    assert actors * steps / forms.any_samples_s(t) == pytest.approx(made / took_s, rel=0.1)
+    # What it would be if a round ended when it closes is far away.
+    assert actors * steps / forms.any_samples_s(replace(t, rest_s=0.0)) > 1.3 * made / took_s
 
 
 def test_no_round_is_shorter_than_its_computing():

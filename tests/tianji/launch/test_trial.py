@@ -15,13 +15,13 @@ from tianji.launch.trial import MEASURED, Trial, joined, times_of
 from tianji.messages import Progress, Report, Snapshot
 from tianji.run.training import train
 from tianji.run_folder import RunFolder, read_state, state_path
+from tianji.telemetry import bin_of
 
 
-def actor(index, fragments, chunks=8, busy=0.0, **counters):
+def actor(index, fragments, chunks=8, busy=0.0, slow=None, **counters):
     counted = {"chunks_produced": float(chunks), "samples_produced": 10.0, "actor_steps": 10.0, **counters}
-    return Report(
-        f"actor g0.a{index}", counted, {"env": busy, "infer": 0.0}, {"credit": 1.0}, 1.0, 5, {"fragment_ms": fragments}
-    )
+    counts = {"fragment_ms": fragments, **({} if slow is None else {"took_slow_step": slow})}
+    return Report(f"actor g0.a{index}", counted, {"env": busy, "infer": 0.0}, {"credit": 1.0}, 1.0, 5, counts)
 
 
 def learner(rounds):
@@ -33,24 +33,33 @@ def by_role(*reports):
 
 
 def test_times_are_those_of_the_reports():
-    found = times_of(by_role(actor(0, {100: 8}), actor(1, {100: 4, 300: 4}), learner({900: 1, 50: 7})), 2, 4)
+    found = times_of(by_role(actor(0, {100: 8}), actor(1, {100: 4, 300: 4}), learner({900: 1, 50: 7})), 2, 10, 4)
     assert found.fragments_s == pytest.approx((0.1, 0.2))
     assert found.slowest_s == pytest.approx(0.2)
     # The first round, which took longer, does not count.
     assert found.round_s == pytest.approx(0.05)
+    assert found.rest_s == 0
     # 8 fragments of half a busy second each, of two actors, beside a learner, on four cores.
     busy = by_role(actor(0, {900: 8}, busy=4.0), actor(1, {900: 8}, busy=4.0), learner({50: 8}))
-    assert times_of(busy, 2, 4).computing_s == pytest.approx((1.0 + 0.05) / 4)
+    assert times_of(busy, 2, 10, 4).computing_s == pytest.approx((1.0 + 0.05) / 4)
     # On one core, the actors cannot have computed for longer than the round was.
-    assert times_of(busy, 2, 1).computing_s == pytest.approx(0.9 + 0.05)
+    assert times_of(busy, 2, 10, 1).computing_s == pytest.approx(0.9 + 0.05)
     # Too short to be counted, and not nothing.
-    assert times_of(by_role(actor(0, {0: 8}), learner({0: 8})), 1, 2).rho == 1
+    assert times_of(by_role(actor(0, {0: 8}), learner({0: 8})), 1, 10, 2).rho == 1
+
+
+def test_the_longest_step_under_way_is_that_of_the_recorded_steps():
+    # All 80 steps of both actors take 10 ms, so the rests are uniform: 2/3 of a step for the longer one, and 1/2 on average.
+    alike = [actor(index, {100: 8}, slow={bin_of(10_000_000): 80}) for index in range(2)]
+    assert times_of(by_role(*alike, learner({10: 8})), 2, 10, 2).rest_s == pytest.approx(0.01 / 6, rel=0.05)
+    # One actor alone is waited for by nobody.
+    assert times_of(by_role(alike[0], learner({10: 8})), 1, 10, 2).rest_s == pytest.approx(0, abs=1e-6)
 
 
 def test_there_are_none_without_the_account_of_every_actor():
-    assert times_of(by_role(actor(0, {100: 8}), learner({50: 8})), 2, 2) is None
-    assert times_of(by_role(actor(0, {100: 8}), actor(1, {}), learner({50: 8})), 2, 2) is None
-    assert times_of(by_role(actor(0, {100: 8}), actor(1, {100: 8}), learner({})), 2, 2) is None
+    assert times_of(by_role(actor(0, {100: 8}), learner({50: 8})), 2, 10, 2) is None
+    assert times_of(by_role(actor(0, {100: 8}), actor(1, {}), learner({50: 8})), 2, 10, 2) is None
+    assert times_of(by_role(actor(0, {100: 8}), actor(1, {100: 8}), learner({})), 2, 10, 2) is None
 
 
 def test_a_report_covers_both_launches():
@@ -203,8 +212,12 @@ def test_with_a_straggler_the_run_relaxes_and_goes_on_even_if_an_actor_dies_befo
     assert result.version == result.steps // 32
     # Each role has one report, and those of actors count both launches.
     assert len({report.role for report in result.reports}) == len(result.reports) == 4
-    made = sum(report.counters["samples_produced"] for report in result.reports if report.role.startswith("actor"))
-    assert made >= second[0]
+    actors = [report for report in result.reports if report.role.startswith("actor")]
+    assert sum(report.counters["samples_produced"] for report in actors) >= second[0]
+    # Every step takes 2 ms or more, so all are recorded. A fragment that was cut may end before the steps that one stands for.
+    for report in actors:
+        steps = report.counters["samples_produced"] / config.envs_per_actor
+        assert sum(report.histograms["took_slow_step"].values()) == pytest.approx(steps, abs=2 * 16)
     # What was chosen is kept, and the configuration is what was asked for.
     folder = RunFolder(tmp_path / "run")
     assert folder.read_choice() == result.choice == choice

@@ -12,6 +12,7 @@ from tianji.environments.vector import describe
 from tianji.layout import shortened
 from tianji.messages import SlotRef
 from tianji.roles.actor import Rollout
+from tianji.telemetry import SLOW_STEP, bin_of
 from tianji.topology import chunk_layout
 from tianji.worlds.sampler import Sampler
 from tianji.worlds.workers import chunk_views
@@ -195,6 +196,9 @@ def test_an_actor_of_slow_steps_looks_for_messages_after_each(step_ns, world, sl
     config = TrainConfig(env="CartPole-v1", actors=1, envs_per_actor=2, ppo=PPOConfig(rollout_steps=16), world=world)
     sampler, _ = sampler_of(config, lambda: next(now))
     assert sum(1 for _ in sampler.work(Rollout(SlotRef(0, 0)))) == slices
+    # From the choice of an action to its result are two steps of this clock. One timed step in eight stands for all.
+    recorded = {bin_of(2 * step_ns): 16} if slices == 15 else {}
+    assert sampler.account.took.get(SLOW_STEP, {}) == recorded
     sampler.cut()
     work = sampler.work(Rollout(SlotRef(0, 0)))
     next(work)
@@ -202,3 +206,5 @@ def test_an_actor_of_slow_steps_looks_for_messages_after_each(step_ns, world, sl
     with pytest.raises(StopIteration) as end:
         next(work)
     assert end.value.value.count == (2 if slices == 15 else 16)
+    # After a fragment of slow steps each one is timed.
+    assert sum(sampler.account.took.get(SLOW_STEP, {}).values()) == (16 + 1 if slices == 15 else 0)
