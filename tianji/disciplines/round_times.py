@@ -103,7 +103,7 @@ class Steps(Struct, frozen=True, kw_only=True):
     def rests_longer(self, seconds: float) -> float:
         """Probability that the step under way goes on for longer than this.
 
-        It is E[max(0, S - r)] / E[S] for a step S and a rest r, as a long step is under way more often than a short one (Cox,
+        For a step S and a rest r it is E[max(0, S - r)] / E[S]. A long step is under way more often than a short one (Cox,
         Renewal Theory, 1962).
         """
         left = math.fsum(share * (took - seconds) for took, share in self.slow.items() if took > seconds)
@@ -113,9 +113,14 @@ class Steps(Struct, frozen=True, kw_only=True):
 def longest_rest(actors: Sequence[Steps]) -> float:
     """By how much the longest rest of a step under way exceeds the mean one, in seconds.
 
-    If a round closes at W, actor i makes r_i (W + E[R_i]) samples by the end of its step (Wald), and all wait until
-    W + E[max R_i]. So a round of n fragments takes E[max R_i] less the mean of E[R_i], weighted by r_i, longer than T. Both are
-    integrals over the probability that a rest is longer.
+    Let a round close at W, and R_i be the rest of actor i's step. By its end the actor makes r_i (W + E[R_i]) samples (Wald's
+    identity). All wait until W + E[max R_i]. So a round of n fragments takes longer than T, by E[max R_i] less the mean of E[R_i]
+    weighted by r_i. Both are integrals over the probability that a rest is longer.
+
+    Parameters
+    ----------
+    actors
+        the steps of each actor.
     """
     top = max((took for one in actors for took in one.slow), default=0.0)
     rates = [1 / one.mean_s for one in actors]

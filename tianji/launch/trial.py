@@ -115,7 +115,13 @@ class Trial:
 
 
 def times_of(reports: Mapping[str, Report], actors: int, steps: int, cores: int) -> Times | None:
-    """Durations of a launch with so many steps in a fragment, by the final reports of its roles; None if one is missing."""
+    """Durations of a launch, by the final reports of its roles; None if one is missing.
+
+    Parameters
+    ----------
+    actors, steps, cores
+        number of actors, of steps in a fragment, and of the cores that there are.
+    """
     sampled = [report for name, report in reports.items() if name.startswith("actor") and report.histograms["fragment_ms"]]
     rounds = [report.histograms["round_ms"] for name, report in reports.items() if name.startswith("learner")]
     if len(sampled) < actors or not rounds or not rounds[0]:
