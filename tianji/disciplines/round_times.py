@@ -114,8 +114,8 @@ def longest_rest(actors: Sequence[Steps]) -> float:
     """By how much the longest rest of a step under way exceeds the mean one, in seconds.
 
     Let a round close at W, and R_i be the rest of actor i's step. By its end the actor makes r_i (W + E[R_i]) samples (Wald's
-    identity). All wait until W + E[max R_i]. So a round of n fragments takes longer than T, by E[max R_i] less the mean of E[R_i]
-    weighted by r_i. Both are integrals over the probability that a rest is longer.
+    identity). All wait until W + E[max R_i]. So a round of n fragments takes longer than T, by E[max R_i] less the mean of
+    E[R_i] weighted by r_i. Both are integrals over the probability that a rest is longer.
 
     Parameters
     ----------
