@@ -5,8 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from baselines.separate.system import SeparateProgram
+from baselines.space import Space
 from baselines.system import Task
 from baselines.workload import Workload
+
+THREADS = "torch_threads"
+"""Its option: threads of torch."""
 
 
 class OldRLlib(SeparateProgram):
@@ -19,6 +23,13 @@ class OldRLlib(SeparateProgram):
     title = "RLlib 2.9 (old stack)"
     environment = "rllib-old"
     module = "baselines.rllib_old.learn"
+
+    def takes(self, option: str) -> bool:
+        return option == THREADS
+
+    def space(self, task: Task) -> Space:
+        numbers = (1, max(2, len(task.cores)))
+        return super().space(task).extended({THREADS: numbers}, *({THREADS: n} for n in numbers))
 
     def deviations(self, task: Task) -> list[str]:
         w, told = task.workload, []
@@ -78,7 +89,7 @@ class OldRLlib(SeparateProgram):
                 },
             },
             "adam_epsilon": ppo.adam_epsilon,
-            "torch_threads": 1,
+            "torch_threads": int(task.options.get(THREADS, 1)),
         }
 
 

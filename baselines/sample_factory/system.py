@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from baselines.separate.system import SeparateProgram
+from baselines.space import Space
 from baselines.system import Task
 from baselines.workload import Workload
 
 UNCLIPPED = 1e9
 """Where a clip cannot be switched off: a bound that no reward and no value reaches."""
+WORKERS = "workers"
+"""Its option: the number of rollout workers."""
 NEVER_S = 10**7
 """Seconds between two checkpoints, which nobody reads: more than any run takes."""
 
@@ -37,9 +40,19 @@ class SampleFactory(SeparateProgram):
 
         A worker steps one half of its environments while the policy worker computes actions for the other half.
         """
+        if WORKERS in task.options:
+            return int(task.options[WORKERS])
         environments, cores = task.workload.environments, len(task.cores)
         able = [n for n in range(1, cores + 1) if environments % n == 0]
         return max([n for n in able if environments // n % 2 == 0] or able)
+
+    def takes(self, option: str) -> bool:
+        return option == WORKERS
+
+    def space(self, task: Task) -> Space:
+        able = tuple(n for n in range(1, len(task.cores) + 1) if task.workload.environments % n == 0)
+        closed = self.workers(task)
+        return super().space(task).extended({WORKERS: able}, *({WORKERS: n} for n in dict.fromkeys((closed, *able))))
 
     def deviations(self, task: Task) -> list[str]:
         ppo = task.workload.for_ppo

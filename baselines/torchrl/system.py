@@ -5,8 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from baselines.separate.system import SeparateProgram
+from baselines.space import Space
 from baselines.system import Task
 from baselines.workload import Workload
+
+COLLECTORS, THREADS = "collectors", "torch_threads"
+"""Its options: processes that sample, and threads of torch in the learner."""
 
 
 class TorchRL(SeparateProgram):
@@ -27,8 +31,27 @@ class TorchRL(SeparateProgram):
 
     def collectors(self, task: Task) -> int:
         """Collectors: as many as there are cores besides the learner's, at least one."""
+        if COLLECTORS in task.options:
+            return int(task.options[COLLECTORS])
         most = max(1, len(task.cores) - 1)
         return max(n for n in range(1, most + 1) if task.workload.environments % n == 0)
+
+    def takes(self, option: str) -> bool:
+        return option in (COLLECTORS, THREADS)
+
+    def space(self, task: Task) -> Space:
+        cores = len(task.cores)
+        able = tuple(n for n in range(1, cores + 1) if task.workload.environments % n == 0)
+        closed = self.collectors(task)
+        return (
+            super()
+            .space(task)
+            .extended(
+                {COLLECTORS: able, THREADS: (1, max(2, cores))},
+                *({COLLECTORS: n, THREADS: 1} for n in dict.fromkeys((closed, *able))),
+                {COLLECTORS: closed, THREADS: max(2, cores)},
+            )
+        )
 
     def deviations(self, task: Task) -> list[str]:
         told = [
@@ -68,5 +91,5 @@ class TorchRL(SeparateProgram):
             # Steps at which the rate is zero; None: it is constant.
             "decay_steps": w.horizon_steps if ppo.learning_rate_schedule == "linear" else None,
             "max_grad_norm": ppo.max_grad_norm,
-            "torch_threads": 1,
+            "torch_threads": int(task.options.get(THREADS, 1)),
         }

@@ -3,8 +3,9 @@
 NAME = "tuning"
 SHARES = (0.25, 0.5, 1.0)
 """Share of the workload's budget in each rung. After a rung the better half goes on to the next."""
-LAST_SEEDS = 2
-"""Seeds with which each setting of the last rung runs. By one run a setting with which few runs learn could win."""
+LAST_SEEDS = 4
+"""Seeds with which each setting of the last rung runs. By one run, or by two, a setting with which some runs do not learn could
+win."""
 SEEDS = len(SHARES) - 1 + LAST_SEEDS
 """Seeds of a tuning, at most."""
 FIRST_SEED = 900_000

@@ -10,7 +10,18 @@ from baselines.system import Task
 from suites.session import catalogue
 
 ZOO = catalogue.load("cartpole-ppo-zoo")
-SYSTEMS = ("tianji", "sync", "sb3", "sbx", "rllib", "rllib-appo", "xingtian")
+SYSTEMS = (
+    "tianji",
+    "sync",
+    "sb3",
+    "sbx",
+    "rllib",
+    "rllib-old",
+    "rllib-appo",
+    "sample-factory",
+    "torchrl",
+    "xingtian",
+)
 
 
 def space(name, workload=ZOO, cores=(0, 1)):
@@ -59,6 +70,10 @@ def test_what_the_makers_advise_is_tried():
     assert [(one["vectoriser"], one["torch_threads"]) for one in first] == [("dummy", 1), ("dummy", 3), ("subproc", 1)]
     assert [one["env_runners"] for one in space("rllib").first] == [0, 2, 1]
     assert [one["env_runners"] for one in space("rllib", catalogue.load("cartpole-dqn-quick")).first] == [0, 1, 2]
+    assert [one["torch_threads"] for one in space("rllib-old").first] == [1, 2]
+    assert [one["workers"] for one in space("sample-factory").first] == [2, 1]
+    chosen = [(one["collectors"], one["torch_threads"]) for one in space("torchrl").first]
+    assert chosen == [(1, 1), (2, 1), (1, 2)], "one collector beside the learner, one for each core, and torch on all cores"
     assert [one["discipline"] for one in space("tianji").first] == ["strict", "relaxed"]
 
 

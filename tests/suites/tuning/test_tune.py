@@ -99,20 +99,20 @@ def rates(options):
 def test_the_better_half_goes_on_with_more_of_the_budget(trials, tiny, tmp_path, capsys):
     assert tune(tmp_path / "out", tiny()) == 0
     found = tuned.read(tmp_path / "out" / tuned.FILE)
-    assert rates(trials.options) == [2.5e-4, 5e-4, 1e-3, 2e-3, 4e-3, 1e-3, 2e-3, 5e-4, 1e-3, 2e-3, 1e-3, 2e-3]
-    assert [one.budget_share for one in found.record] == [0.25] * 5 + [0.5] * 3 + [1.0] * 4
+    assert rates(trials.options) == [2.5e-4, 5e-4, 1e-3, 2e-3, 4e-3, 1e-3, 2e-3, 5e-4, *[1e-3, 2e-3] * 4]
+    assert [one.budget_share for one in found.record] == [0.25] * 5 + [0.5] * 3 + [1.0] * 8
     seeds = [one.seed - FIRST_SEED for one in found.record]
-    assert seeds == [0] * 5 + [1] * 3 + [2] * 2 + [3] * 2, "a rung has one seed, and the last one two"
+    assert seeds == [0] * 5 + [1] * 3 + [2] * 2 + [3] * 2 + [4] * 2 + [5] * 2, "a rung has one seed, and the last one four"
     assert rates([found.options]) == [1e-3]
     assert (found.system, found.trials, found.sampler) == ("sync", 5, "in order, seed 0")
     runs = [bundle.read(tmp_path / "out" / one.run).manifest for one in found.record]
     budgets = [m.configuration["workload"]["budget_steps"] for m in runs]
-    assert budgets == [256] * 5 + [512] * 3 + [1024] * 4
+    assert budgets == [256] * 5 + [512] * 3 + [1024] * 8
     assert {(m.suite, m.division, m.tuned) for m in runs} == {("tuning", "open", True)}
     out = capsys.readouterr().out
     assert "0.25 of the budget, ppo.learning_rate 0.004" in out, "a failed trial is shown"
     assert f"chosen: {RATE} 0.001" in out
-    assert archive.seal(tmp_path / "out", tmp_path / "sealed.parquet") == 12
+    assert archive.seal(tmp_path / "out", tmp_path / "sealed.parquet") == 16
 
 
 def test_a_tuning_that_was_cut_short_goes_on_with_the_trials_it_has(trials, tiny, tmp_path, capsys):
@@ -125,14 +125,14 @@ def test_a_tuning_that_was_cut_short_goes_on_with_the_trials_it_has(trials, tiny
     trials.stop_before = None
     assert tune(tmp_path / "out", tiny(), "--resume") == 0
     assert {path: path.stat().st_mtime_ns for path in before} == before
-    assert rates(trials.options) == [2.5e-4, 5e-4, 1e-3, 2e-3, 4e-3, 1e-3, 2e-3, 5e-4, 1e-3, 2e-3, 1e-3, 2e-3]
+    assert rates(trials.options) == [2.5e-4, 5e-4, 1e-3, 2e-3, 4e-3, 1e-3, 2e-3, 5e-4, *[1e-3, 2e-3] * 4]
 
 
 def test_a_setting_that_was_quick_by_luck_is_not_chosen(trials, tiny, tmp_path, capsys):
     trials.later = {1e-3: 9.0}
     assert tune(tmp_path / "out", tiny()) == 0
     found = tuned.read(tmp_path / "out" / tuned.FILE)
-    assert [one.seconds for one in found.record[-4:]] == [1.0, 2.0, 9.0, 2.0]
+    assert [one.seconds for one in found.record[-8:]] == [*[1.0, 2.0] * 3, 9.0, 2.0]
     assert rates([found.options]) == [2e-3], "1e-3 has the fastest run and the greater mean"
 
 
@@ -145,9 +145,9 @@ def test_a_setting_with_a_failed_run_is_not_chosen(trials, tiny, tmp_path, capsy
 def test_two_trials_run_with_the_seeds_of_a_last_rung(trials, tiny, tmp_path, capsys):
     assert tune(tmp_path / "out", tiny(), "--seed", "3", trials=2) == 0
     found = tuned.read(tmp_path / "out" / tuned.FILE)
-    assert rates(trials.options) == [2.5e-4, 5e-4, 2.5e-4, 5e-4]
+    assert rates(trials.options) == [2.5e-4, 5e-4] * 4
     assert {one.budget_share for one in found.record} == {0.25}
-    assert [one.seed - FIRST_SEED for one in found.record] == [12, 12, 13, 13], "four seeds for each number"
+    assert [one.seed - FIRST_SEED for one in found.record] == [18, 18, 19, 19, 20, 20, 21, 21], "six seeds for each number"
     assert (found.trials, rates([found.options])) == (2, [5e-4])
 
 
