@@ -60,6 +60,11 @@ class Space(Struct, frozen=True):
         return None
 
 
+def equal_parts(w: Workload, most: int) -> tuple[int, ...]:
+    """Numbers of processes, up to `most`, that can have equally many of the workload's environments."""
+    return tuple(n for n in range(1, most + 1) if w.environments % n == 0)
+
+
 def of_workload(w: Workload) -> Space:
     """The options that every system has, because they are the workload's: environments, rollout length and learning rate.
 

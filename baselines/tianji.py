@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 import numpy as np
 
-from baselines.space import Scalar, Space
+from baselines.space import Scalar, Space, equal_parts
 from baselines.system import Recorder, System, Task
 from baselines.workload import Workload
 from tianji.config import DQNConfig, IMPALAConfig, PPOConfig, TrainConfig
@@ -180,7 +180,7 @@ class TianJi(SameCode):
         )
 
     def space(self, task: Task) -> Space:
-        actors = {n for n in range(1, len(task.cores) + 1) if task.workload.environments % n == 0} | {actors_for(task)}
+        actors = {*equal_parts(task.workload, len(task.cores)), actors_for(task)}
         choices: dict[str, tuple[Scalar, ...]] = {
             "actors": tuple(sorted(actors)),
             "discipline": tuple(dict.fromkeys((_usual(task), "relaxed", "one-sided"))),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from baselines.separate.system import SeparateProgram
-from baselines.space import Space
+from baselines.space import Space, equal_parts
 from baselines.system import Task
 from baselines.workload import Workload
 
@@ -42,15 +42,14 @@ class SampleFactory(SeparateProgram):
         """
         if WORKERS in task.options:
             return int(task.options[WORKERS])
-        environments, cores = task.workload.environments, len(task.cores)
-        able = [n for n in range(1, cores + 1) if environments % n == 0]
+        environments, able = task.workload.environments, equal_parts(task.workload, len(task.cores))
         return max([n for n in able if environments // n % 2 == 0] or able)
 
     def takes(self, option: str) -> bool:
         return option == WORKERS
 
     def space(self, task: Task) -> Space:
-        able = tuple(n for n in range(1, len(task.cores) + 1) if task.workload.environments % n == 0)
+        able = equal_parts(task.workload, len(task.cores))
         closed = self.workers(task)
         return super().space(task).extended({WORKERS: able}, *({WORKERS: n} for n in dict.fromkeys((closed, *able))))
 

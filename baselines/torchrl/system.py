@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from baselines.separate.system import SeparateProgram
-from baselines.space import Space
+from baselines.space import Space, equal_parts
 from baselines.system import Task
 from baselines.workload import Workload
 
@@ -33,15 +33,14 @@ class TorchRL(SeparateProgram):
         """Collectors: as many as there are cores besides the learner's, at least one."""
         if COLLECTORS in task.options:
             return int(task.options[COLLECTORS])
-        most = max(1, len(task.cores) - 1)
-        return max(n for n in range(1, most + 1) if task.workload.environments % n == 0)
+        return max(equal_parts(task.workload, max(1, len(task.cores) - 1)))
 
     def takes(self, option: str) -> bool:
         return option in (COLLECTORS, THREADS)
 
     def space(self, task: Task) -> Space:
         cores = len(task.cores)
-        able = tuple(n for n in range(1, cores + 1) if task.workload.environments % n == 0)
+        able = equal_parts(task.workload, cores)
         closed = self.collectors(task)
         return (
             super()
