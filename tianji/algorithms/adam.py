@@ -23,6 +23,10 @@ CLIP_EPSILON = 1e-6
 """Added to the gradient norm before dividing by it, as torch's clip_grad_norm_ does."""
 
 
+SCALES = (1 / (1 - BETAS[0]), 1 / (1 - BETAS[1]))
+"""The moments are kept times these: as sums of gradients that fade, not as means. That saves three passes over the vector."""
+
+
 class Adam:
     """Adam (Kingma & Ba, 2015, arXiv 1412.6980, algorithm 1) after clipping the gradient to a norm."""
 
@@ -37,21 +41,25 @@ class Adam:
         self._scratch = np.empty(size, np.float32)
 
     def state(self) -> Arrays:
-        """The moments, and the number of steps for their bias correction."""
+        """The moments with their scales, and the number of steps for their bias correction."""
         return {
             "first_moment": self.first_moment,
             "second_moment": self.second_moment,
+            "moment_scales": np.array(SCALES),
             "optimizer_steps": np.array(self.steps, np.int64),
         }
 
     def restore(self, arrays: Arrays) -> None:
         """Restore what `state` returned."""
-        self.first_moment[:] = arrays["first_moment"]
-        self.second_moment[:] = arrays["second_moment"]
+        self.first_moment[:], self.second_moment[:] = moments(arrays, SCALES)
         self.steps = int(arrays["optimizer_steps"])
 
     def step(self, flat: Vector, grad: Vector, learning_rate: float) -> None:
-        """Clip `grad` and step `flat`, both in place."""
+        """Clip `grad` and step `flat`, both in place.
+
+        With the moments m and v of the paper, and b for its betas, this keeps M = m / (1 - b1) and V = v / (1 - b2). With
+        a = rate (1 - b1) / (1 - b1^t), the paper's step is M / (sqrt(V (1 - b2) / (1 - b2^t)) / a + epsilon / a).
+        """
         norm = float(np.sqrt(np.dot(grad, grad)))
         self.norms += norm
         if norm + CLIP_EPSILON > self.max_grad_norm:
@@ -59,19 +67,29 @@ class Adam:
         beta1, beta2 = BETAS
         self.steps += 1
         m, v, s = self.first_moment, self.second_moment, self._scratch
-        np.subtract(grad, m, out=s)
-        s *= np.float32(1 - beta1)
-        m += s
+        m *= np.float32(beta1)
+        m += grad
         np.multiply(grad, grad, out=s)
-        s *= np.float32(1 - beta2)
         v *= np.float32(beta2)
         v += s
+        rate = learning_rate * (1 - beta1) / (1 - beta1**self.steps)
+        if rate == 0:
+            return
         np.sqrt(v, out=s)
-        s *= np.float32(1 / np.sqrt(1 - beta2**self.steps))
-        s += np.float32(self.epsilon)
+        s *= np.float32(math.sqrt((1 - beta2) / (1 - beta2**self.steps)) / rate)
+        s += np.float32(self.epsilon / rate)
         np.divide(m, s, out=s)
-        s *= np.float32(learning_rate / (1 - beta1**self.steps))
         flat -= s
+
+
+def moments(arrays: Arrays, scales: tuple[float, float]) -> tuple[Vector, Vector]:
+    """Both moments of a state at other scales. They are the same bits if they have these scales already."""
+    kept = arrays.get("moment_scales", np.ones(2))
+    first, second = (
+        array if was == wanted else array * np.float32(wanted / was)
+        for array, was, wanted in zip((arrays["first_moment"], arrays["second_moment"]), kept, scales, strict=True)
+    )
+    return first, second
 
 
 class NumpyUpdater(ABC, Generic[B, N, C]):

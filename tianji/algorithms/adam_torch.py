@@ -1,4 +1,4 @@
-"""torch's Adam over one flat vector. Its state has the form of the NumPy one's (`tianji.algorithms.adam.Adam.state`)."""
+"""torch's Adam over one flat vector. It can be restored from the NumPy one's state, and that one from its own."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tianji.algorithms.adam import BETAS, B, C, N
+from tianji.algorithms.adam import BETAS, B, C, N, moments
 from tianji.algorithms.flat import Vector
 from tianji.algorithms.graphs_torch import StepGraphs
 from tianji.algorithms.networks_torch import TorchNetwork, tensor
@@ -71,11 +71,12 @@ class TorchUpdater(ABC, Generic[B, N, C]):
 
     def restore(self, arrays: Arrays) -> None:
         self.load(arrays["weights"])
+        first, second = moments(arrays, (1, 1))
         restored = {
             # A fused optimizer wants its count beside the vector.
             "step": torch.tensor(float(arrays["optimizer_steps"]), device=self.device),
-            "exp_avg": torch.tensor(arrays["first_moment"], device=self.device),
-            "exp_avg_sq": torch.tensor(arrays["second_moment"], device=self.device),
+            "exp_avg": torch.tensor(first, device=self.device),
+            "exp_avg_sq": torch.tensor(second, device=self.device),
         }
         if kept := self.optimizer.state.get(self.flat):
             # In place: recorded steps know these tensors.

@@ -12,7 +12,7 @@ from tianji.algorithms.dqn import Regression
 from tianji.algorithms.flat import Vector
 from tianji.algorithms.gelu import gelu_and_slope
 from tianji.algorithms.helper import Helper
-from tianji.algorithms.mlp import QNetwork, duel, relu, vectors
+from tianji.algorithms.mlp import QNetwork, duel, relu, vectors, widths
 from tianji.algorithms.state import Arrays
 from tianji.hyperparameters import DQNConfig
 
@@ -29,6 +29,7 @@ class NumpyUpdater(adam.NumpyUpdater[Regression, QNetwork, DQNConfig]):
         super().__init__(network, config, weights, helper)
         self.target = self.flat.copy()
         self._t = network.views(self.target)
+        self._layers, self._gradients = network.layers(self.flat), network.layers(self.grad)
         self._gelu = network.activation == "gelu"
 
     def state(self) -> Arrays:
@@ -48,16 +49,15 @@ class NumpyUpdater(adam.NumpyUpdater[Regression, QNetwork, DQNConfig]):
         return self.network.scores(self._t, features)
 
     def _allocate(self, rows: int) -> None:
-        """Allocate activations and gradients, [width, N] for each hidden layer, and with GELU its slopes and scratch arrays."""
+        """Allocate arrays with a column for each of N rows: for each layer, its inputs and a one, and their slopes."""
         self._rows = rows
-        self._h, self._d = self._layers(rows), self._layers(rows)
-        if self._gelu:
-            self._slope, self._scratch = self._layers(rows), self._layers(rows)
+        hidden = self.network.outputs
+        self._x = [np.ones((inputs + 1, rows), np.float32) for inputs in widths(self.network, hidden)]
+        self._d, self._scratch = ([np.empty((width, rows), np.float32) for width in hidden] for _ in range(2))
+        # Of ReLU's slopes, 0 or 1, a bit is kept.
+        self._slope: list[NDArray[Any]] = [np.empty((width, rows), np.float32 if self._gelu else np.bool_) for width in hidden]
         self._index = np.arange(rows)
         self._ones = np.ones(rows, np.float32)
-
-    def _layers(self, rows: int) -> list[Vector]:
-        return [np.empty((width, rows), np.float32) for width in self.network.outputs]
 
     def backward(self, batch: Regression) -> None:
         """Compute the gradient. The Huber loss has the slope clip(Q - target, -delta, delta) in Q = Q(s, a).
@@ -68,48 +68,46 @@ class NumpyUpdater(adam.NumpyUpdater[Regression, QNetwork, DQNConfig]):
         n = len(batch.action)
         if n != self._rows:
             self._allocate(n)
-        w, h, d, depth = self._w, self._h, self._d, len(self.network.hidden)
-        features = vectors(batch.features).T
-        x: NDArray[np.float32] = features
+        x, depth = self._x, len(self.network.hidden)
+        x[0][:-1] = vectors(batch.features).T
         for i in range(depth):
-            np.matmul(w[f"q.{i}.kernel"].T, x, out=h[i])
-            h[i] += w[f"q.{i}.bias"][:, None]
+            h, slope = x[i + 1][:-1], self._slope[i]
+            np.matmul(self._layers[i].T, x[i], out=h)
             if self._gelu:
-                gelu_and_slope(h[i], self._slope[i], self._scratch[i])
+                gelu_and_slope(h, slope, self._scratch[i])
             else:
-                relu(h[i])
-            x = h[i]
-        if self.network.dueling:
-            values = duel(w, x.T).T
-        else:
-            values = w[f"q.{depth}.kernel"].T @ x
-            values += w[f"q.{depth}.bias"][:, None]
+                relu(h)
+                np.greater(h, 0, out=slope)
+        top = x[depth]
+        values = duel(self._w, top[:-1].T).T if self.network.dueling else self._layers[depth].T @ top
 
         delta = self.config.huber_delta
-        error = np.clip(values[batch.action, self._index] - batch.target, -delta, delta)
+        error = values[batch.action, self._index] - batch.target
         d_out = np.zeros(values.shape, np.float32)
-        d_out[batch.action, self._index] = error * np.float32(1 / n)
+        d_out[batch.action, self._index] = np.minimum(np.maximum(error, -delta), delta) * np.float32(1 / n)
         if self.network.dueling:
-            self._streams_gradient(x, d_out)
+            self._streams_gradient(top[:-1], d_out)
         else:
-            self._layer_gradient(f"q.{depth}", x, d_out, d[-1] if depth else None)
+            self._layer_gradient(depth, d_out)
         for i in range(depth - 1, -1, -1):
-            d[i] *= self._slope[i] if self._gelu else h[i] > 0
-            self._layer_gradient(f"q.{i}", h[i - 1] if i else features, d[i], d[i - 1] if i else None)
+            self._d[i] *= self._slope[i]
+            self._layer_gradient(i, self._d[i])
 
-    def _layer_gradient(self, name: str, below: Vector, d_out: Vector, d_below: Vector | None) -> None:
+    def _layer_gradient(self, i: int, d_out: Vector) -> None:
         """Compute the gradient of one layer's kernel and bias, and of its inputs unless these are features."""
-        self.beside(below, d_out.T, self._g[f"{name}.kernel"])
-        np.matmul(d_out, self._ones, out=self._g[f"{name}.bias"])
-        if d_below is not None:
-            np.matmul(self._w[f"{name}.kernel"], d_out, out=d_below)
+        self.beside(self._x[i], d_out.T, self._gradients[i])
+        if i:
+            np.matmul(self._layers[i][:-1], d_out, out=self._d[i - 1])
 
     def _streams_gradient(self, top: Vector, d_out: Vector) -> None:
         """Compute the gradient of both streams' heads and of their inputs.
 
         With Q = V + A - mean A, the slope in V is the sum of d Q, and the slope in A is d Q minus its mean.
         """
-        last, d = self.network.hidden[-1], self._d[-1]
+        last, w, g, d = self.network.hidden[-1], self._w, self._g, self._d[-1]
         d_value = d_out.sum(axis=0, keepdims=True)
-        self._layer_gradient("value", top[:last], d_value, d[:last])
-        self._layer_gradient("advantage", top[last:], d_out - d_value / len(d_out), d[last:])
+        streams = ("value", slice(last), d_value), ("advantage", slice(last, None), d_out - d_value / len(d_out))
+        for name, rows, slope in streams:
+            np.matmul(top[rows], slope.T, out=g[f"{name}.kernel"])
+            np.matmul(slope, self._ones, out=g[f"{name}.bias"])
+            np.matmul(w[f"{name}.kernel"], slope, out=d[rows])

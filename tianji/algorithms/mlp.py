@@ -130,6 +130,19 @@ class QNetwork(ActionValueNetwork):
         blocks = self.views(flat)
         return split_streams(blocks, f"q.{len(self.hidden) - 1}", self.hidden[-1]) if self.dueling else blocks
 
+    def layers(self, flat: Vector) -> list[Vector]:
+        """Kernels of all layers but heads of streams, each with its bias as last row: [inputs + 1, outputs], views of `flat`.
+
+        With a one after its inputs, a layer is a single product.
+        """
+        views, start = [], 0
+        kernels = [shape for name, shape in self.shapes().items() if name.startswith("q.") and name.endswith(".kernel")]
+        for inputs, outputs in kernels:
+            end = start + (inputs + 1) * outputs
+            views.append(flat[start:end].reshape(inputs + 1, outputs))
+            start = end
+        return views
+
     def scores(self, blocks: Mapping[str, Vector], x: NDArray[Any]) -> Vector:
         """Action values."""
         if len(x) <= TOGETHER:

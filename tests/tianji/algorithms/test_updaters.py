@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tianji.algorithms import dqn_numpy, dqn_torch, impala_numpy, impala_torch, ppo_numpy, ppo_torch
 from tianji.algorithms.dqn import Regression
@@ -23,9 +24,13 @@ CASES = {
 }
 
 
-def made(case, seed, rows):
-    """An updater, a batch, and how to take rows of it."""
-    kind, config = CASES[case]
+USUAL = {"adam_epsilon": 1e-5}
+"""With this, a step depends on both moments."""
+
+
+def made(case, seed, rows, **changed):
+    """An updater and a batch."""
+    kind, config = CASES[case][0], replace(CASES[case][1], **changed)
     rng = np.random.default_rng(seed)
     features, action = rng.normal(size=(rows, 4)).astype(np.float32), rng.integers(0, 3, rows)
     if case.startswith("dqn"):
@@ -68,3 +73,48 @@ def test_a_gradient_is_applied_once(case):
     updater.apply(1e-3)
     with pytest.raises(RuntimeError, match="no gradient"):
         updater.apply(1e-3)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_learning_rate_of_zero_moves_no_weight_and_is_remembered_by_the_moments(case):
+    still, batch = made(case, 0, 20)
+    moved, _ = made(case, 0, 20)
+    before = still.weights().copy()
+    still.step(batch, 0.0)
+    moved.step(batch, 1e-3)
+    assert np.array_equal(still.weights(), before)
+    assert not np.array_equal(moved.weights(), before)
+    for name in ("first_moment", "second_moment", "optimizer_steps"):
+        assert np.array_equal(still.state()[name], moved.state()[name])
+
+
+@pytest.mark.parametrize(("numpy_case", "torch_case"), [("ppo-numpy", "ppo-torch"), ("dqn-numpy", "dqn-torch")])
+@pytest.mark.parametrize("back", [False, True])
+def test_the_moments_of_one_are_those_of_the_other(numpy_case, torch_case, back):
+    here, there = (torch_case, numpy_case) if back else (numpy_case, torch_case)
+    (first, batch), (second, _), (alone, _) = (made(case, 0, 20, **USUAL) for case in (here, there, there))
+    for _ in range(5):
+        first.step(batch, 1e-2)
+        alone.step(batch, 1e-2)
+    second.restore({name: np.array(value) for name, value in first.state().items()})
+    for updater in (second, alone):
+        for _ in range(5):
+            updater.step(batch, 1e-2)
+    np.testing.assert_allclose(second.weights(), alone.weights(), rtol=1e-4, atol=1e-6)
+
+
+def test_moments_of_a_state_without_scales_are_means():
+    """As this updater wrote them before it kept sums."""
+    first, batch = made("dqn-numpy", 0, 20, **USUAL)
+    first.step(batch, 1e-2)
+    old = {name: np.array(value) for name, value in first.state().items()}
+    scales = old.pop("moment_scales")
+    for name, scale in zip(("first_moment", "second_moment"), scales, strict=True):
+        old[name] = old[name] / np.float32(scale)
+    second, _ = made("dqn-numpy", 0, 20, **USUAL)
+    second.restore(old)
+    np.testing.assert_allclose(second.adam.first_moment, first.adam.first_moment, rtol=1e-6)
+    np.testing.assert_allclose(second.adam.second_moment, first.adam.second_moment, rtol=1e-6)
+    for updater in (first, second):
+        updater.step(batch, 1e-2)
+    np.testing.assert_allclose(second.weights(), first.weights(), rtol=1e-5, atol=1e-7)
