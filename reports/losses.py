@@ -1,8 +1,9 @@
-"""Where TianJi loses: every cell in which its strict form is slower than another system, and every tie.
+"""Where TianJi loses: every cell in which its strict form is slower than another system or learns less often, and every tie.
 
 Slower: the whole 95 % interval of the ratio is below 1. Tie: the interval holds 1. A win must be shown after Holm over all
 contests; a loss needs no more than its interval, because an adjustment would hide it. Where a side missed a return in some
-block, the ratio of restricted means is held instead. Pure functions.
+block, the ratio of restricted means is held instead. That mean says little of a run that ends soon without the return, so
+returns that TianJi reached less often are listed apart, without any test. Pure functions.
 """
 
 from __future__ import annotations
@@ -60,8 +61,21 @@ class Contest(NamedTuple):
         return self.row["ci_low"] is not None and self.row["ci_low"] <= 1 <= self.row["ci_high"]
 
 
+class Missed(NamedTuple):
+    """A return that TianJi reached in a smaller share of its runs than another system."""
+
+    view: View
+    kind: str
+    """Definition of the return."""
+    rival: str
+    """The other system's title."""
+    ours: str
+    """Runs of TianJi that reached it, `1 of 5`."""
+    theirs: str
+
+
 class Losses(NamedTuple):
-    """What the first page says of all contests with an interval."""
+    """What the first page says of all contests with an interval, and of missed returns."""
 
     lost: list[Contest]
     """The largest loss of each suite first."""
@@ -69,6 +83,7 @@ class Losses(NamedTuple):
     unshown: list[Contest]
     """Above 1 by their own interval, but not after Holm."""
     won: int
+    missed: list[Missed]
 
     @property
     def contests(self) -> int:
@@ -86,7 +101,20 @@ def losses(data: Dataset) -> Losses:
     tied = [one for one in found if one.tied]
     won = sum(one.won for one in found)
     unshown = [one for one in found if not (one.won or one.lost or one.tied)]
-    return Losses(lost, tied, unshown, won)
+    missed = [one for view in views(data) if isinstance(view, Trained | Balanced) for one in _missed(view)]
+    return Losses(lost, tied, unshown, won, missed)
+
+
+def _missed(view: Trained | Balanced) -> Iterator[Missed]:
+    for label in first_runs(view.labels):
+        for kind in KINDS if label != REFERENCE else ():
+            ours, theirs = (view.find(one, "success_rate", threshold_kind=kind) for one in (REFERENCE, label))
+            if ours is not None and theirs is not None and ours["value"] < theirs["value"]:
+                yield Missed(view, kind, view.title(label), _share(ours), _share(theirs))
+
+
+def _share(row: Row) -> str:
+    return f"{round(row['value'] * row['n'])} of {row['n']}"
 
 
 def _contests(view: View) -> Iterator[Contest]:

@@ -131,30 +131,46 @@ def tables(data: Dataset) -> dict[str, pd.DataFrame]:
     """The tables of the summary, by name."""
     found, standing = losses(data), standings(data)
     contests = {"losses": found.lost, "ties": found.tied, "unshown": found.unshown}
-    return {
-        "grid": pd.DataFrame(grid.lines(grid.grids(data))),
-        "standings": pd.DataFrame(
-            {"Against": line.peer, "Workload": workload, "Return": one.kind, "Speed-up": one.told.words, "State": one.state}
-            for line in standing.lines
-            for workload, cell in zip(standing.workloads, line.cells, strict=True)
-            for one in cell
-        ),
-    } | {
-        name: pd.DataFrame(
-            {
-                "Suite": one.view.suite,
-                "Workload": one.view.name,
-                "Where": one.where or "-",
-                "Quantity": one.quantity,
-                "Other system": one.rival,
-                "TianJi's speed": one.words,
-                "p (Holm)": number(one.p),
-                "n": one.row["n"],
-            }
-            for one in own
-        )
-        for name, own in contests.items()
-    }
+    return (
+        {
+            "grid": pd.DataFrame(grid.lines(grid.grids(data))),
+            "standings": pd.DataFrame(
+                {"Against": line.peer, "Workload": workload, "Return": one.kind, "Speed-up": one.told.words, "State": one.state}
+                for line in standing.lines
+                for workload, cell in zip(standing.workloads, line.cells, strict=True)
+                for one in cell
+            ),
+        }
+        | {
+            name: pd.DataFrame(
+                {
+                    "Suite": one.view.suite,
+                    "Workload": one.view.name,
+                    "Where": one.where or "-",
+                    "Quantity": one.quantity,
+                    "Other system": one.rival,
+                    "TianJi's speed": one.words,
+                    "p (Holm)": number(one.p),
+                    "n": one.row["n"],
+                }
+                for one in own
+            )
+            for name, own in contests.items()
+        }
+        | {
+            "missed": pd.DataFrame(
+                {
+                    "Suite": one.view.suite,
+                    "Workload": one.view.name,
+                    "Return": one.kind,
+                    "Other system": one.rival,
+                    "Runs of TianJi that reached it": one.ours,
+                    "Runs of the other": one.theirs,
+                }
+                for one in found.missed
+            )
+        }
+    )
 
 
 def _few_blocks(data: Dataset) -> list[str]:
