@@ -20,6 +20,7 @@ from reports.staleness.view import Balanced
 from reports.table import Row
 from reports.transmission.view import Traffic
 from reports.view import View
+from suites.statistics.crossings import KINDS
 
 
 class Against(NamedTuple):
@@ -56,6 +57,8 @@ class Missed(NamedTuple):
     """A workload on which some run of TianJi did not reach the return."""
 
     workload: str
+    kind: str
+    """Definition of the return."""
     reached: list[tuple[str, int, int]]
     """By system, TianJi first: runs that reached it, of how many."""
 
@@ -189,12 +192,15 @@ def _kin(against: Sequence[Against]) -> Iterator[Kin]:
 
 
 def _missed(views: Iterable[Trained]) -> Iterator[Missed]:
+    """The returns that verdicts are of, and others only where another system reached them more often."""
     for view in views:
-        rows = {label: view.row(label, "time_to_threshold_s", threshold_kind=KIND) for label in first_runs(view.shown)}
-        reached = [(view.title(label), row["n"] - row["censored"], row["n"]) for label, row in rows.items() if row is not None]
-        ours = rows.get(REFERENCE)
-        if ours is not None and ours["censored"] and len(reached) > 1:
-            yield Missed(view.name, reached)
+        for kind in (KIND, *(one for one in KINDS if one != KIND)):
+            rows = {label: view.row(label, "time_to_threshold_s", threshold_kind=kind) for label in first_runs(view.shown)}
+            reached = {label: (row["n"] - row["censored"], row["n"]) for label, row in rows.items() if row is not None}
+            count, of = reached.get(REFERENCE, (0, 0))
+            more = any(theirs * of > count * n for theirs, n in reached.values())
+            if count < of and len(reached) > 1 and (more or kind == KIND):
+                yield Missed(view.name, kind, [(view.title(label), *counts) for label, counts in reached.items()])
 
 
 def _engineering(data: Dataset, opponents: Iterable[str]) -> Iterator[float]:

@@ -101,8 +101,12 @@ def losses(data: Dataset) -> Losses:
     tied = [one for one in found if one.tied]
     won = sum(one.won for one in found)
     unshown = [one for one in found if not (one.won or one.lost or one.tied)]
-    missed = [one for view in views(data) if isinstance(view, Trained | Balanced) for one in _missed(view)]
-    return Losses(lost, tied, unshown, won, missed)
+    return Losses(lost, tied, unshown, won, missed(data))
+
+
+def missed(data: Dataset) -> list[Missed]:
+    """Every return that another system reached in a larger share of its runs."""
+    return [one for view in views(data) if isinstance(view, Trained | Balanced) for one in _missed(view)]
 
 
 def _missed(view: Trained | Balanced) -> Iterator[Missed]:

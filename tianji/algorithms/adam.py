@@ -21,10 +21,8 @@ C = TypeVar("C", bound=PolicyGradientConfig | DQNConfig)
 BETAS = (0.9, 0.999)
 CLIP_EPSILON = 1e-6
 """Added to the gradient norm before dividing by it, as torch's clip_grad_norm_ does."""
-
-
 SCALES = (1 / (1 - BETAS[0]), 1 / (1 - BETAS[1]))
-"""The moments are kept times these: as sums of gradients that fade, not as means. That saves three passes over the vector."""
+"""The moments are kept times these: as sums that fade, not as means. That saves two passes over the vector."""
 
 
 class Adam:
