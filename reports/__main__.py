@@ -181,10 +181,12 @@ def readme(options: Namespace) -> int:
             return DONE if why is None else FAILED
         if not picture.write(data, built):
             raise ConfigError("these bundles compare no two systems")
-        results.keep(built, options.report)
+        more = results.keep(built, options.report)
         for page, text in new.items():
             page.write_text(text, encoding="utf-8")
     print(f"written: {', '.join(map(str, new))} and {options.report}")
+    if more is not None:
+        print(more)
     return DONE
 
 

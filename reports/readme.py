@@ -136,14 +136,25 @@ def replaced(page: str, new: str) -> str:
     return before + new + after
 
 
-def keep(built: Path, report: Path) -> None:
-    """Copy what `docs/report` has of a report; nothing is removed there."""
+def keep(built: Path, report: Path) -> str | None:
+    """Copy what `docs/report` has of a report. Nothing is removed there: what is left over is returned in words."""
     for name in sorted(kept(built)):
         (report / name).parent.mkdir(parents=True, exist_ok=True)
         if name.endswith(".svg"):
             (report / name).write_text(slim((built / name).read_text(encoding="utf-8")), encoding="utf-8")
         else:
             shutil.copyfile(built / name, report / name)
+    return left_over(report, kept(report) - kept(built))
+
+
+def left_over(report: Path, names: Iterable[str]) -> str | None:
+    """What is to be removed from a report's folder, in words; None: nothing."""
+    files = [str(report / name) for name in sorted(names)]
+    return (
+        f"{', '.join(files)} {'is left over: remove it' if len(files) == 1 else 'are left over: remove them'}"
+        if files
+        else None
+    )
 
 
 def kept(folder: Path) -> set[str]:
@@ -167,8 +178,10 @@ def stale(built: Path, report: Path, pictures: Iterable[str]) -> str | None:
     What is written is compared, not what is drawn: another machine's arithmetic places points otherwise.
     """
     there, wanted = kept(report), kept(built) | set(pictures)
-    for name in sorted(there ^ wanted):
-        return f"{report / name} is {'left over: remove it' if name in there else 'missing'}"
+    for name in sorted(wanted - there):
+        return f"{report / name} is missing"
+    if (more := left_over(report, there - wanted)) is not None:
+        return more
     verdicts = [
         [(c["id"], c["verdict"]) for c in json.loads((folder / "claims.json").read_text(encoding="utf-8"))["claims"]]
         for folder in (report, built)

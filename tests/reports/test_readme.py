@@ -112,6 +112,17 @@ def test_what_is_out_of_date_fails_and_says_what(project, capsys, spoil, says):
     assert says in capsys.readouterr().out
 
 
+def test_files_that_a_report_makes_no_more_stay_and_are_all_named(project, capsys):
+    folder = project / "docs" / "report"
+    old = [folder / "pages" / "gone.html", folder / "tables" / "gone-ratios.csv"]
+    for file in old:
+        file.write_text("")
+    for more, status in (((), 0), (("--check",), 1)):
+        assert run("tianji-report", main, command(project, *more)) == status
+        assert f"{old[0]}, {old[1]} are left over: remove them" in capsys.readouterr().out
+    assert all(file.exists() for file in old)
+
+
 def test_a_readme_without_marks_is_refused(tmp_path, capsys):
     (tmp_path / "docs").mkdir()
     for page in ("README.md", "docs/results.md"):
