@@ -23,7 +23,7 @@ from reports.curves import Panel
 from reports.dataset import Dataset
 from reports.grid import Grid
 from reports.headline import headline
-from reports.losses import losses
+from reports.losses import Contest, losses
 from reports.scaling import curves as of_scaling
 from reports.scaling.deviations import ALL
 from reports.scaling.view import Scaled
@@ -131,45 +131,41 @@ def tables(data: Dataset) -> dict[str, pd.DataFrame]:
     """The tables of the summary, by name."""
     found, standing = losses(data), standings(data)
     contests = {"losses": found.lost, "ties": found.tied, "unshown": found.unshown}
-    return (
+    tables = {name: _table(own) for name, own in contests.items()}
+    tables["grid"] = pd.DataFrame(grid.lines(grid.grids(data)))
+    tables["standings"] = pd.DataFrame(
+        {"Against": line.peer, "Workload": workload, "Return": one.kind, "Speed-up": one.told.words, "State": one.state}
+        for line in standing.lines
+        for workload, cell in zip(standing.workloads, line.cells, strict=True)
+        for one in cell
+    )
+    tables["missed"] = pd.DataFrame(
         {
-            "grid": pd.DataFrame(grid.lines(grid.grids(data))),
-            "standings": pd.DataFrame(
-                {"Against": line.peer, "Workload": workload, "Return": one.kind, "Speed-up": one.told.words, "State": one.state}
-                for line in standing.lines
-                for workload, cell in zip(standing.workloads, line.cells, strict=True)
-                for one in cell
-            ),
+            "Suite": one.view.suite,
+            "Workload": one.view.name,
+            "Return": one.kind,
+            "Other system": one.rival,
+            "Runs of TianJi that reached it": one.ours,
+            "Runs of the other": one.theirs,
         }
-        | {
-            name: pd.DataFrame(
-                {
-                    "Suite": one.view.suite,
-                    "Workload": one.view.name,
-                    "Where": one.where or "-",
-                    "Quantity": one.quantity,
-                    "Other system": one.rival,
-                    "TianJi's speed": one.words,
-                    "p (Holm)": number(one.p),
-                    "n": one.row["n"],
-                }
-                for one in own
-            )
-            for name, own in contests.items()
+        for one in found.missed
+    )
+    return tables
+
+
+def _table(contests: Iterable[Contest]) -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "Suite": one.view.suite,
+            "Workload": one.view.name,
+            "Where": one.where or "-",
+            "Quantity": one.quantity,
+            "Other system": one.rival,
+            "TianJi's speed": one.words,
+            "p (Holm)": number(one.p),
+            "n": one.row["n"],
         }
-        | {
-            "missed": pd.DataFrame(
-                {
-                    "Suite": one.view.suite,
-                    "Workload": one.view.name,
-                    "Return": one.kind,
-                    "Other system": one.rival,
-                    "Runs of TianJi that reached it": one.ours,
-                    "Runs of the other": one.theirs,
-                }
-                for one in found.missed
-            )
-        }
+        for one in contests
     )
 
 

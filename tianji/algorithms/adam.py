@@ -55,8 +55,10 @@ class Adam:
     def step(self, flat: Vector, grad: Vector, learning_rate: float) -> None:
         """Clip `grad` and step `flat`, both in place.
 
-        With the moments m and v of the paper, and b for its betas, this keeps M = m / (1 - b1) and V = v / (1 - b2). With
-        a = rate (1 - b1) / (1 - b1^t), the paper's step is M / (sqrt(V (1 - b2) / (1 - b2^t)) / a + epsilon / a).
+        The paper has moments m and v and betas b1 and b2. This keeps M = m / (1 - b1) and V = v / (1 - b2).
+        Let a be the learning rate times (1 - b1) / (1 - b1^t). Then the paper's step is
+
+            M / (sqrt(V (1 - b2) / (1 - b2^t)) / a + epsilon / a)
         """
         norm = float(np.sqrt(np.dot(grad, grad)))
         self.norms += norm
