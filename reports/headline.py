@@ -14,13 +14,13 @@ from reports.convergence.standings import FASTER, OPEN, SLOWER
 from reports.convergence.view import Trained
 from reports.dataset import Dataset
 from reports.overview import KIND, USUAL, Line, overview
-from reports.pairs import REFERENCE, RELAXED, first_runs
+from reports.pairs import REFERENCE, RELAXED
+from reports.reached import Missed, missed
 from reports.scaling.view import Scaled
 from reports.staleness.view import Balanced
 from reports.table import Row
 from reports.transmission.view import Traffic
 from reports.view import View
-from suites.statistics.crossings import KINDS
 
 
 class Against(NamedTuple):
@@ -51,16 +51,6 @@ class Algorithm(NamedTuple):
     """Systems of other code, in the order of reports."""
     same: list[Against]
     """Systems of the same code."""
-
-
-class Missed(NamedTuple):
-    """A workload on which some run of TianJi did not reach the return."""
-
-    workload: str
-    kind: str
-    """Definition of the return."""
-    reached: list[tuple[str, int, int]]
-    """By system, TianJi first: runs that reached it, of how many."""
 
 
 class Lost(NamedTuple):
@@ -166,7 +156,7 @@ def headline(data: Dataset) -> Headline:
             for point in one.line.points
             if point.state == SLOWER
         ],
-        missed=list(_missed(Trained.all(data))),
+        missed=[one for view in Trained.all(data) for one in _missed(view)],
         slower=sorted(_slower(Traffic.all(data)), key=lambda one: one.worst["value"]),
     )
 
@@ -191,16 +181,10 @@ def _kin(against: Sequence[Against]) -> Iterator[Kin]:
         yield Kin(title, slower, faster, len(points) - len(slower) - len(faster))
 
 
-def _missed(views: Iterable[Trained]) -> Iterator[Missed]:
+def _missed(view: Trained) -> list[Missed]:
     """The returns that verdicts are of, and others only where another system reached them more often."""
-    for view in views:
-        for kind in (KIND, *(one for one in KINDS if one != KIND)):
-            rows = {label: view.row(label, "time_to_threshold_s", threshold_kind=kind) for label in first_runs(view.shown)}
-            reached = {label: (row["n"] - row["censored"], row["n"]) for label, row in rows.items() if row is not None}
-            count, of = reached.get(REFERENCE, (0, 0))
-            more = any(theirs * of > count * n for theirs, n in reached.values())
-            if count < of and len(reached) > 1 and (more or kind == KIND):
-                yield Missed(view.name, kind, [(view.title(label), *counts) for label, counts in reached.items()])
+    found = [one for one in missed(view) if one.kind == KIND or one.ahead]
+    return sorted(found, key=lambda one: one.kind != KIND)
 
 
 def _engineering(data: Dataset, opponents: Iterable[str]) -> Iterator[float]:

@@ -16,6 +16,7 @@ from reports.bounds import Told, counted
 from reports.convergence.view import Trained
 from reports.dataset import Dataset
 from reports.pairs import REFERENCE, first_runs
+from reports.reached import Missed, missed
 from reports.scaling.view import Scaled
 from reports.sections import views
 from reports.staleness.view import Balanced
@@ -61,19 +62,6 @@ class Contest(NamedTuple):
         return self.row["ci_low"] is not None and self.row["ci_low"] <= 1 <= self.row["ci_high"]
 
 
-class Missed(NamedTuple):
-    """A return that TianJi reached in a smaller share of its runs than another system."""
-
-    view: View
-    kind: str
-    """Definition of the return."""
-    rival: str
-    """The other system's title."""
-    ours: str
-    """Runs of TianJi that reached it, `1 of 5`."""
-    theirs: str
-
-
 class Losses(NamedTuple):
     """What the first page says of all contests with an interval, and of missed returns."""
 
@@ -84,6 +72,7 @@ class Losses(NamedTuple):
     """Above 1 by their own interval, but not after Holm."""
     won: int
     missed: list[Missed]
+    """Returns that another system reached in a larger share of its runs."""
 
     @property
     def contests(self) -> int:
@@ -101,24 +90,8 @@ def losses(data: Dataset) -> Losses:
     tied = [one for one in found if one.tied]
     won = sum(one.won for one in found)
     unshown = [one for one in found if not (one.won or one.lost or one.tied)]
-    return Losses(lost, tied, unshown, won, missed(data))
-
-
-def missed(data: Dataset) -> list[Missed]:
-    """Every return that another system reached in a larger share of its runs."""
-    return [one for view in views(data) if isinstance(view, Trained | Balanced) for one in _missed(view)]
-
-
-def _missed(view: Trained | Balanced) -> Iterator[Missed]:
-    for label in first_runs(view.labels):
-        for kind in KINDS if label != REFERENCE else ():
-            ours, theirs = (view.find(one, "success_rate", threshold_kind=kind) for one in (REFERENCE, label))
-            if ours is not None and theirs is not None and ours["value"] < theirs["value"]:
-                yield Missed(view, kind, view.title(label), _share(ours), _share(theirs))
-
-
-def _share(row: Row) -> str:
-    return f"{round(row['value'] * row['n'])} of {row['n']}"
+    trained = [view for view in views(data) if isinstance(view, Trained | Balanced)]
+    return Losses(lost, tied, unshown, won, [one for view in trained for one in missed(view) if one.ahead])
 
 
 def _contests(view: View) -> Iterator[Contest]:

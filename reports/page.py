@@ -144,11 +144,12 @@ def tables(data: Dataset) -> dict[str, pd.DataFrame]:
             "Suite": one.view.suite,
             "Workload": one.view.name,
             "Return": one.kind,
-            "Other system": one.rival,
-            "Runs of TianJi that reached it": one.ours,
-            "Runs of the other": one.theirs,
+            "Other system": other.title,
+            "Runs of TianJi that reached it": one.ours.words,
+            "Runs of the other": other.words,
         }
         for one in found.missed
+        for other in one.ahead
     )
     return tables
 

@@ -84,8 +84,8 @@ def test_losses_and_ties_are_the_ratios_whose_intervals_say_so(data):
 def test_returns_that_another_system_reached_more_often_are_listed_whatever_the_ratios_say():
     data = dataset.load([ROOT / "results/reference/convergence/lunarlander-ppo-sbx.parquet"])
     found = losses(data)
-    told = [(one.kind, one.rival, one.ours, one.theirs) for one in found.missed]
-    assert told == [("training", "SBX", "1 of 5", "5 of 5")]
+    told = [(one.kind, one.ours.words, [(other.title, other.words) for other in one.ahead]) for one in found.missed]
+    assert told == [("training", "1 of 5", [("SBX", "5 of 5")])]
     assert not found.lost, "no interval says so: TianJi's runs end soon"
     assert page.tables(data)["missed"].iloc[0].tolist()[2:] == ["training", "SBX", "1 of 5", "5 of 5"]
 

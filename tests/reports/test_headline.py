@@ -54,16 +54,16 @@ def test_a_loss_is_told_with_its_interval(data):
 def test_targets_that_were_missed_are_told():
     data = dataset.load([REFERENCE / "lunarlander-dqn.parquet"])
     (missed,) = headline(data).missed
-    assert (missed.workload, missed.kind) == ("lunarlander-dqn", "evaluated")
-    assert missed.reached[0] == ("TianJi", 2, 5)
-    assert ("RLlib", 0, 5) in missed.reached
+    assert (missed.view.name, missed.kind) == ("lunarlander-dqn", "evaluated")
+    assert missed.ours == ("TianJi", 2, 5)
+    assert ("RLlib", 0, 5) in missed.others
     assert "Runs that reached the evaluated target of lunarlander-dqn: TianJi 2 of 5; " in readme.front(data, "docs/report")
 
 
 def test_a_training_return_is_told_where_another_system_reached_it_more_often():
     data = dataset.load([REFERENCE / "lunarlander-ppo-sbx.parquet"])
     (missed,) = headline(data).missed
-    assert (missed.kind, missed.reached) == ("training", [("TianJi", 1, 5), ("SBX", 5, 5)])
+    assert (missed.kind, missed.ours, missed.others) == ("training", ("TianJi", 1, 5), [("SBX", 5, 5)])
     earlier = dataset.load([REFERENCE / "lunarlander-ppo.parquet"])
     assert not headline(earlier).missed, "TianJi missed it in two runs of five, and no other system in fewer"
 
