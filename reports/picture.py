@@ -123,9 +123,8 @@ def _shapes(lines: Sequence[Line]) -> dict[str, str]:
 
 
 def _heading(group: Sequence[Line]) -> str:
-    """What a group is of: `DQN: 2 workloads, 5 paired blocks each`; `DQN, open division, tuned: ...`."""
-    division, comma, tuned = group[0].division.partition(",")
-    named = f", {division} division{comma}{tuned}" if group[0].division != USUAL else ""
+    """What a group is of: `DQN: 2 workloads, 5 paired blocks each`; `DQN, open division: ...`, whose rows say `tuned`."""
+    named = f", {group[0].division.partition(',')[0]} division" if group[0].division != USUAL else ""
     return f"{group[0].algorithm.upper()}{named}: {scope(group)}"
 
 
