@@ -22,7 +22,7 @@ from programs.cli import ConfigError, OneLineParser, run
 from suites.records import archive
 from suites.records.bundle import Bundle, BundleError
 from suites.records.events import Counter as Recorded
-from suites.scaling import analysis, checks
+from suites.scaling import analysis, checks, node_speeds
 from suites.scaling.analysis import COPIES
 from suites.scaling.experiment import Experiment
 from suites.scaling.sweep import EXPERIMENTS
@@ -216,7 +216,7 @@ def measured(bundles: Sequence[Bundle]) -> Figures:
         # Bundles of earlier revisions do not have it.
         ages.update(staleness.histogram(one, "learner_age_rounds"))
     waits = {role: _mean(waiting(one, role) for one in bundles) for role in WAITS}
-    loops = [fmean(pair) for one in bundles if (pair := checks.means(one)) is not None]
+    loops = [fmean(pair) for one in bundles if (pair := node_speeds.means(one)) is not None]
     lag = staleness.quantile(ages, 0.5) if ages else None
     return Figures(fmean(rates), lag, waits, fmean(loops) if loops else None, _round_s(bundles))
 
@@ -318,7 +318,7 @@ def table(
         if left_out:
             lines += [
                 "",
-                f"{left_out} runs are left out: their blocks' nodes changed speed by more than {checks.TOLERANCE:.0%}.",
+                f"{left_out} runs are left out: their blocks' nodes changed speed by more than {node_speeds.TOLERANCE:.0%}.",
             ]
         if rounds:
             lines += ["", f"Processor time of a learner's round, measured, in ms: {', '.join(rounds)}."]

@@ -17,7 +17,7 @@ from baselines.workload import Workload
 from suites.calibration.accounts import GROUPS, LARGE_BYTES, SMALL_BYTES, Missing, machine_of, overhead_s, work_of
 from suites.records import bundle, machine
 from suites.records.events import AnyEvent
-from suites.scaling import checks
+from suites.scaling import node_speeds
 from suites.testbed import local, netns
 from suites.testbed.busy import loops_per_s
 from suites.transmission import cell, sweep
@@ -94,7 +94,7 @@ def calibrate(workloads: Sequence[Workload], seconds: float, cores: tuple[int, .
         messages += messages_of(replace(config, stop_steps=max(config.round_steps, steps)), describe, workload.id, made)
         for kind, one in (("fragment", made.fragments[0].compute), ("round", made.rounds[0].compute)):
             say(f"  {one.count} times a {kind} of {one.mean_s * 1e3:.2f} ms")
-    if (off := max(speeds) / min(speeds) - 1) > checks.TOLERANCE:
+    if (off := max(speeds) / min(speeds) - 1) > node_speeds.TOLERANCE:
         notes.append(f"the machine changed its speed by {off:.0%} meanwhile, by a bare loop")
         say(f"  {notes[-1]}")
     measured = machine_of(usable, spent_s / max(1, messages), here, apart)

@@ -21,7 +21,7 @@ from suites.calibration.accounts import COMPUTED, GROUPS, Missing, work_of
 from suites.calibration.measuring import ENDLESS, messages_of
 from suites.records import events
 from suites.records.bundle import Bundle
-from suites.scaling import checks
+from suites.scaling import node_speeds
 from suites.scaling.experiment import Experiment
 from suites.scaling.sweep import EXPERIMENTS
 from tianji.config import TrainConfig
@@ -147,5 +147,5 @@ def _workload(bundle: Bundle) -> Workload:
 
 def _speed(bundles: Sequence[Bundle], experiment: Experiment) -> float | None:
     """Loops a second of a core by the bare loop, mean over cells; None: not recorded, or nodes have no budget of their own."""
-    found = [fmean(pair) for bundle in bundles if (pair := checks.means(bundle)) is not None]
+    found = [fmean(pair) for bundle in bundles if (pair := node_speeds.means(bundle)) is not None]
     return fmean(found) / experiment.cores if found and experiment.cores is not None else None

@@ -28,7 +28,7 @@ from programs.cli import DONE
 from programs.process import serve_a_runner, status_of
 from suites.records import bundle
 from suites.records.events import AnyEvent, Counter, FirstStep, Process, Progress
-from suites.scaling import checks
+from suites.scaling import node_speeds
 from suites.scaling.experiment import ENDLESS_STEPS
 from suites.testbed.base import Name, Shape, Testbed
 from suites.testbed.registry import open_testbed
@@ -145,7 +145,7 @@ def measure(task: CellTask, directory: Path) -> None:
         log.phase("check")
         for found in testbed.check():
             log.write(found)
-        record_speeds(testbed, log, checks.BEFORE)
+        record_speeds(testbed, log, node_speeds.BEFORE)
         # The check sends too: what nodes have used by now is not the system's.
         for used in testbed.usage():
             log.write(used)
@@ -164,14 +164,14 @@ def measure(task: CellTask, directory: Path) -> None:
         if any(driver.process.poll() is not None for driver in company):
             raise SystemFailed("a run that was to keep a node busy ended meanwhile")
         beside.close()
-        record_speeds(testbed, log, checks.AFTER)
+        record_speeds(testbed, log, node_speeds.AFTER)
         collect(directory, [driver.events for driver in drivers], copies=task.copies)
 
 
 def record_speeds(testbed: Testbed, log: bundle.EventLog, name: str) -> None:
     """Record the speed of each node by a bare loop as counters of this name."""
     for number, found in enumerate(testbed.speeds(), 1):
-        log.write(Counter(time.monotonic_ns(), name, found, checks.node_role(number)))
+        log.write(Counter(time.monotonic_ns(), name, found, node_speeds.node_role(number)))
 
 
 def start_company(task: CellTask, testbed: Testbed, folder: Path, stack: ExitStack) -> list[Driver]:

@@ -1,7 +1,6 @@
 """Checks of nodes: what was measured on each, and the blocks that are thrown out because a node's speed changed.
 
-A cell counts the same loop on every node before and after its run, with as many nodes busy at every size. Speed-ups compare
-cells of a block, so nodes must be as fast in all of them. Functions are pure.
+Speed-ups compare cells of a block, so nodes must be as fast in all of them (`suites.scaling.node_speeds`). Functions are pure.
 """
 
 from __future__ import annotations
@@ -13,29 +12,11 @@ import msgspec
 import pandas as pd
 
 from suites.records.bundle import Bundle
-from suites.records.events import Counter, NodeCheck
+from suites.records.events import NodeCheck
 from suites.scaling.analysis import WHAT, Run, Setting, what
+from suites.scaling.node_speeds import AFTER, BEFORE, TOLERANCE, means, readings
 from suites.statistics.crossings import Block
 from suites.statistics.summary import label_of
-
-BEFORE, AFTER = "before_loops_per_s", "after_loops_per_s"
-"""Counters of a bundle, one a node; the role names the node (`node_role`)."""
-TOLERANCE = 0.05
-"""Largest relative difference between readings of a block that stays."""
-
-
-def node_role(number: int) -> str:
-    """Role of a node's counters; nodes count from 1."""
-    return f"node {number}"
-
-
-def readings(bundle: Bundle) -> dict[int, dict[str, float]]:
-    """By node, its counters of `BEFORE` and `AFTER`; empty for a bundle of an earlier version."""
-    found: dict[int, dict[str, float]] = {}
-    for event in bundle.of(Counter):
-        if event.name in (BEFORE, AFTER):
-            found.setdefault(int(event.role.removeprefix(node_role(0)[:-1])), {})[event.name] = event.value
-    return found
 
 
 def steady(runs: Sequence[Run]) -> tuple[list[Run], list[tuple[Bundle, str]]]:
@@ -69,14 +50,6 @@ def _faults(runs: Sequence[Run]) -> Iterator[str]:
             yield f"nodes of {cell} did {before:.0f} loops/s before the run and {after:.0f} after it"
         elif _off(fmean((before, after)), typical):
             yield f"nodes of {cell} did {fmean((before, after)):.0f} loops/s, and {typical:.0f} in the median of its cells"
-
-
-def means(bundle: Bundle) -> tuple[float, float] | None:
-    """Speed before and after, mean over nodes; None: a reading is missing."""
-    by_node = readings(bundle).values()
-    if not by_node or any(len(found) < 2 or min(found.values()) <= 0 for found in by_node):
-        return None
-    return fmean(found[BEFORE] for found in by_node), fmean(found[AFTER] for found in by_node)
 
 
 def check_points(bundles: Iterable[Bundle]) -> pd.DataFrame:

@@ -11,7 +11,7 @@ from suites import __main__ as suites
 from suites.calibration.recorded import between_work, calibrated, report_of
 from suites.records import archive
 from suites.records.events import Counter, Histogram
-from suites.scaling import checks
+from suites.scaling import node_speeds
 from tianji.telemetry import bin_of
 from tianji.worlds.calibration import Calibration, load
 from tianji.worlds.machines import Machine
@@ -57,7 +57,7 @@ def test_work_is_that_of_cells_on_one_node(single):
         histograms = [event.counts for b in cells for event in b.of(Histogram) if event.name == f"{role}_took_{name}"]
         assert one.compute.count == sum(sum(counts.values()) for counts in histograms)
     # Nodes of a fifth of a core.
-    assert work.loops_per_s == pytest.approx(fmean(fmean(checks.means(b)) for b in cells) / 0.2)
+    assert work.loops_per_s == pytest.approx(fmean(fmean(node_speeds.means(b)) for b in cells) / 0.2)
     # Of two nodes there are no cells, so nothing is known of means.
     assert work.mean is work.adoption is None
 

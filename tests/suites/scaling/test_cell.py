@@ -9,7 +9,7 @@ import pytest
 
 from suites.records import bundle
 from suites.records.events import Counter, FirstStep, NodeCheck, NodeUsage, Phase, Progress
-from suites.scaling import cell, checks, sweep
+from suites.scaling import cell, node_speeds, sweep
 from suites.scaling.analysis import understand
 from suites.session import catalogue
 from suites.testbed.base import Shape
@@ -54,7 +54,7 @@ def test_a_system_on_two_nodes_says_how_far_it_is(tmp_path, system):
     started = {event.name: event.ns for event in kinds(events, Phase)}
     assert started["testbed"] < started["check"] < started["company"] < started["setup"]
     speeds = [(event.name, event.role, event.value > 0) for event in kinds(events, Counter) if "loops" in event.name]
-    assert speeds == [(name, f"node {n}", True) for name in (checks.BEFORE, checks.AFTER) for n in (1, 2)]
+    assert speeds == [(name, f"node {n}", True) for name in (node_speeds.BEFORE, node_speeds.AFTER) for n in (1, 2)]
     counting = {event.role for event in kinds(events, Progress)}
     learners = [role for role in counting if role.startswith("learner")]
     assert len(learners) == (2 if system == "tianji" else 1)

@@ -7,7 +7,7 @@ import scaling_bundles as made
 from reports import summaries
 from suites.records import bundle
 from suites.records.events import Counter
-from suites.scaling import checks
+from suites.scaling import checks, node_speeds
 from suites.scaling.analysis import understand
 
 
@@ -21,8 +21,8 @@ def session(folder, speeds, **setting):
 def with_speeds(b, before, after):
     nodes = range(b.manifest.nodes)
     counters = [
-        Counter(1, name, value + 0.1 * node, checks.node_role(node))
-        for name, value in ((checks.BEFORE, before), (checks.AFTER, after))
+        Counter(1, name, value + 0.1 * node, node_speeds.node_role(node))
+        for name, value in ((node_speeds.BEFORE, before), (node_speeds.AFTER, after))
         for node in nodes
     ]
     return msgspec.structs.replace(b, events=[*b.events, *counters])
@@ -75,7 +75,7 @@ def test_the_report_says_what_was_thrown_out_and_counts_the_rest(tmp_path):
     points = summary.series["scaling-checks"]
     assert set(points["block"]) == {0}
     last = points[(points["nodes"] == 8) & (points["node"] == 7)]
-    assert last[checks.AFTER].tolist() == pytest.approx([100.7, 100.7])
+    assert last[node_speeds.AFTER].tolist() == pytest.approx([100.7, 100.7])
 
 
 def test_a_session_of_which_nothing_stays_has_no_rows(tmp_path):
