@@ -20,9 +20,10 @@ from reports.dataset import Dataset
 from suites.convergence.analysis import understand
 from suites.records.bundle import Bundle
 from suites.records.limits import BundleError, blamed
+from suites.statistics.curves import WINDOW
 from suites.statistics.equivalence import Kind, Published, difference, verdict
 from suites.statistics.gate import Rule
-from suites.statistics.intervals import WINDOW, Estimate
+from suites.statistics.intervals import Estimate
 
 MARGIN = Rule.size
 """Share of a published return by which another may differ and still is called equivalent."""

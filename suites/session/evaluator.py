@@ -20,7 +20,7 @@ from programs.cli import ConfigError
 from programs.process import adopt_orphans
 from suites.records.events import Evaluation, Snapshot
 from suites.session import forks, players
-from suites.statistics.intervals import streaks
+from suites.statistics.curves import streaks
 from tianji.policy import load_policy
 from tianji.run.play import Player
 

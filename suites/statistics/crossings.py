@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 
 from suites.records.bundle import Bundle
 from suites.records.events import Episode, Evaluation, FirstStep, Snapshot, Usage
+from suites.statistics.curves import running_mean, streaks, training_crossing
 from suites.statistics.intervals import (
     Estimate,
     bootstrap_iqm,
@@ -24,9 +25,6 @@ from suites.statistics.intervals import (
     expected_running_time,
     paired_ratio,
     restricted_mean,
-    running_mean,
-    streaks,
-    training_crossing,
 )
 
 RATIO, RESTRICTED, RUNNING = "time_to_threshold_ratio", "restricted_mean_time_ratio", "expected_running_time_ratio"

@@ -1,11 +1,10 @@
-"""Statistics of the suites: crossings, paired ratios, interquartile means, censored times. Functions are pure and seeded.
+"""Statistics of the suites: paired ratios, interquartile means, censored times. Functions are pure and seeded.
 
 This module imports no other package of the project.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -13,36 +12,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr, stdtrit
 
-WINDOW = 100
-"""Episodes in a training mean."""
 RESAMPLES = 20_000
 SEED = 20_250_221
 MINIMUM_FOR_INTERVAL = 5
 """Below this many pairs or runs no interval is given: there is nothing to resample."""
-
-
-def running_mean(values: ArrayLike, window: int = WINDOW) -> NDArray[np.float64]:
-    """Mean of the preceding `window` values, this one included; NaN until there are that many."""
-    data = np.asarray(values, np.float64)
-    result = np.full(len(data), np.nan)
-    if len(data) >= window:
-        total = np.concatenate([[0.0], np.cumsum(data)])
-        result[window - 1 :] = (total[window:] - total[:-window]) / window
-    return result
-
-
-def training_crossing(returns: ArrayLike, threshold: float, window: int = WINDOW) -> int | None:
-    """Index of the episode at which the mean of the preceding `window` first reaches the threshold."""
-    reached = np.flatnonzero(running_mean(returns, window) >= threshold)
-    return int(reached[0]) if len(reached) else None
-
-
-def streaks(values: Sequence[float], threshold: float, in_a_row: int) -> Iterator[int]:
-    """Indices at which `in_a_row` values at or above the threshold begin, in order."""
-    good = np.asarray(values, np.float64) >= threshold
-    for i in range(len(good) - in_a_row + 1):
-        if good[i : i + in_a_row].all():
-            yield i
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from baselines import system
 from baselines.goal import WINDOW, Goal
 from baselines.recorder import FileRecorder
 from baselines.workload import Thresholds
-from suites.statistics import intervals
+from suites.statistics import curves
 from tianji.algorithms import networks
 
 IN_A_ROW = 3
@@ -60,12 +60,12 @@ def test_nothing_is_computed_between_two_snapshots():
 @given(st.lists(st.integers(0, 50), min_size=100, max_size=160), st.integers(10, 40), st.randoms(use_true_random=False))
 def test_it_is_where_reports_say_that_the_training_return_is_reached(returns, threshold, random):
     """In order of time, in whatever order episodes are told of; the reports' own definition is the reference."""
-    assert intervals.WINDOW == WINDOW
+    assert curves.WINDOW == WINDOW
     watched, told = goal(float(threshold)), list(enumerate(returns))
     random.shuffle(told)
     for at, value in told:
         watched.episode(at, float(value))
-    crossing = intervals.training_crossing([float(value) for value in returns], float(threshold))
+    crossing = curves.training_crossing([float(value) for value in returns], float(threshold))
     for _ in range(IN_A_ROW):
         watched.snapshot(len(returns) if crossing is None else crossing + 1)
     assert watched.passed == (crossing is not None)

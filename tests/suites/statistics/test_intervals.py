@@ -12,34 +12,10 @@ from suites.statistics.intervals import (
     interquartile_mean,
     paired_ratio,
     restricted_mean,
-    running_mean,
-    streaks,
-    training_crossing,
     wider_tail,
 )
 
 reals = st.floats(-1e3, 1e3)
-
-
-@given(st.lists(reals, max_size=60), st.integers(1, 20))
-def test_running_mean_is_the_mean_of_the_window_before(values, window):
-    got = running_mean(values, window)
-    for i in range(len(values)):
-        if i + 1 < window:
-            assert np.isnan(got[i])
-        else:
-            assert got[i] == pytest.approx(np.mean(values[i + 1 - window : i + 1]), abs=1e-6)
-
-
-def test_a_crossing_needs_a_full_window():
-    assert training_crossing([500.0] * 99, 450) is None
-    assert training_crossing([500.0] * 100, 450) == 99
-    assert training_crossing([0.0] * 50 + [500.0] * 100, 450) == 50 + 90 - 1
-
-
-def test_streaks_need_so_many_in_a_row():
-    assert list(streaks([5, 1, 5, 5, 5, 5, 1], 5, 3)) == [2, 3]
-    assert list(streaks([5, 5], 5, 3)) == []
 
 
 @given(st.lists(reals, min_size=1, max_size=12).map(lambda v: v * 4))
