@@ -183,8 +183,7 @@ def _kin(against: Sequence[Against]) -> Iterator[Kin]:
 
 def _missed(view: Trained) -> list[Missed]:
     """The returns that verdicts are of, and others only where another system reached them more often."""
-    found = [one for one in missed(view) if one.kind == KIND or one.ahead]
-    return sorted(found, key=lambda one: one.kind != KIND)
+    return [one for one in missed(view) if one.kind == KIND or one.ahead]
 
 
 def _engineering(data: Dataset, opponents: Iterable[str]) -> Iterator[float]:
