@@ -43,21 +43,18 @@ class Missed(NamedTuple):
 
     @property
     def ahead(self) -> list[Runs]:
-        """Of those systems that reached it in a larger share of their runs."""
+        """The systems that reached it in a larger share of their runs."""
         return [one for one in self.others if one.above(self.ours)]
 
 
 def missed(view: Trained | Balanced) -> Iterator[Missed]:
     """The returns that some run of TianJi missed; without second runs of a system."""
     for kind in KINDS:
-        ours, *others = (_runs(view, label, kind) for label in (REFERENCE, *_others(view)))
+        ours = _runs(view, REFERENCE, kind)
+        others = [_runs(view, label, kind) for label in first_runs(view.labels) if label != REFERENCE]
         known = [one for one in others if one is not None]
         if ours is not None and ours.reached < ours.of and known:
             yield Missed(view, kind, ours, known)
-
-
-def _others(view: Trained | Balanced) -> list[str]:
-    return [label for label in first_runs(view.labels) if label != REFERENCE]
 
 
 def _runs(view: Trained | Balanced, label: str, kind: str) -> Runs | None:
