@@ -13,8 +13,8 @@ from baselines.system import Recorder, System, Task
 from baselines.workload import Workload
 from tianji.config import DQNConfig, IMPALAConfig, PPOConfig, TrainConfig
 from tianji.disciplines.auto import Choice
+from tianji.launch.events import Heard
 from tianji.launch.node import Cluster
-from tianji.launch.supervisor import Heard
 from tianji.messages import Episodes, Progress, Report, Snapshot, Started
 from tianji.run.training import train
 from tianji.settings import paths, replaced

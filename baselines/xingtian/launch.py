@@ -18,8 +18,9 @@ from tianji.environments.vector import describe
 from tianji.launch.children import Children
 from tianji.launch.control import control_socket, private_folder, tcp_control_socket
 from tianji.launch.crew import Crew
+from tianji.launch.events import Heard
 from tianji.launch.node import LOOPBACK, Cluster, Node
-from tianji.launch.supervisor import Heard, Supervisor
+from tianji.launch.supervisor import Supervisor
 from tianji.messages import Done
 
 
@@ -55,7 +56,7 @@ def run(
 
     Raises
     ------
-    tianji.launch.supervisor.RoleFailed
+    tianji.launch.events.RoleFailed
         when a process fails; the others have been ended by then.
     tianji.settings.ConfigError
         when a Ray cluster is not there, or cannot hold the run.

@@ -28,8 +28,9 @@ from tianji.disciplines.staleness import SequenceLedger
 from tianji.environments.description import EnvDescription
 from tianji.launch.children import Children
 from tianji.launch.control import control_socket
+from tianji.launch.events import Heard
 from tianji.launch.job import neighbours
-from tianji.launch.supervisor import Heard, Supervisor
+from tianji.launch.supervisor import Supervisor
 from tianji.messages import LIFE, ChunkHeader, Done, Episodes, Report, SlotRef, Snapshot, encode
 from tianji.run.training import train
 from tianji.topology import Topology, build, chunk_edge, parameters, seats
@@ -56,7 +57,7 @@ def beside(
 
     Raises
     ------
-    tianji.launch.supervisor.RoleFailed
+    tianji.launch.events.RoleFailed
         when a role fails. Nothing is left running then, nor after Ctrl-C.
     """
     unwanted, reports = threading.Event(), list[Report]()

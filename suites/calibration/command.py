@@ -81,7 +81,7 @@ def measured(options: Namespace) -> Calibration | None:
     from suites.calibration.measuring import Failed, calibrate
     from suites.scaling.sweep import EXPERIMENTS
     from suites.session import catalogue
-    from tianji.launch.supervisor import RoleFailed
+    from tianji.launch.events import RoleFailed
 
     names = options.workloads.split(",") if options.workloads else [one.workload for one in EXPERIMENTS.values()]
     workloads = [catalogue.load(name) for name in dict.fromkeys(names)]

@@ -13,7 +13,7 @@ from small_runs import DQN, LONG, PPO, Memory
 from baselines import system
 from baselines.xingtian.mail import Mail
 from tianji.config import SimulatorConfig
-from tianji.launch.supervisor import RoleFailed
+from tianji.launch.events import RoleFailed
 from tianji.telemetry import Account
 
 

@@ -21,8 +21,8 @@ from baselines.xingtian.messages import address, addressees
 from tianji.channel.arena import anonymous_file
 from tianji.channel.board import WeightBoard
 from tianji.config import AtariConfig, NetworkConfig
+from tianji.launch.events import RoleFailed
 from tianji.launch.node import Cluster, Node
-from tianji.launch.supervisor import RoleFailed
 from tianji.messages import ProtocolError
 from tianji.topology import chunk_layout
 

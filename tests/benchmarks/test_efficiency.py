@@ -22,7 +22,7 @@ from benchmarks.efficiency.cases import Cell, Window
 from benchmarks.efficiency.cell import measure
 from programs.cli import ConfigError, run
 from suites.components import work
-from tianji.launch.supervisor import RoleFailed
+from tianji.launch.events import RoleFailed
 from tianji.topology import chunk_layout
 
 PPO, DQN = "cartpole-ppo-zoo", "cartpole-dqn-zoo"

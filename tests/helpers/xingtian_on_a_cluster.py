@@ -11,8 +11,8 @@ from descendants import kill, left
 from small_runs import LONG, PPO, Memory
 
 from baselines import system
+from tianji.launch.events import RoleFailed
 from tianji.launch.node import Cluster, Node
-from tianji.launch.supervisor import RoleFailed
 
 
 def train(workload, cluster, on_snapshot=None):

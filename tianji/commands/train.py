@@ -17,7 +17,7 @@ from tianji.hyperparameters import DQNConfig, PPOConfig
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
 
-    from tianji.launch.supervisor import Heard
+    from tianji.launch.events import Heard
     from tianji.run.tensorboard import Curves
     from tianji.run.watch import Result
 
@@ -55,7 +55,7 @@ def add(commands: _SubParsersAction[Any]) -> None:
 
 def train(options: Namespace) -> int:
     """Train, and print the result in seconds and steps."""
-    from tianji.launch.supervisor import RoleFailed
+    from tianji.launch.events import RoleFailed
     from tianji.run.training import check, check_state
     from tianji.run_folder import RunFolder, check_new, state_path
 
@@ -101,7 +101,7 @@ def train(options: Namespace) -> int:
 
 def _train(options: Namespace, config: TrainConfig) -> Result:
     """Train, and show progress."""
-    from tianji.launch.supervisor import Trouble
+    from tianji.launch.events import Trouble
     from tianji.run.display import Display, Live
     from tianji.run.training import train as run_training
     from tianji.run_folder import RunFolder

@@ -12,8 +12,9 @@ from pathlib import Path
 
 from tianji.config import TrainConfig
 from tianji.environments.description import EnvDescription
+from tianji.launch.events import CoreLost, Heard, Listener, Restarted, RoleFailed
 from tianji.launch.node import Cluster
-from tianji.launch.supervisor import CoreLost, Heard, Listener, Recovery, Restarted, RoleFailed, backoff_s
+from tianji.launch.supervisor import Recovery, backoff_s
 from tianji.launch.trial import Trial
 from tianji.messages import Started
 from tianji.run_folder import read_values, state_path

@@ -15,8 +15,9 @@ import msgspec
 from tianji.channel.security import Keys
 from tianji.launch.children import Children
 from tianji.launch.control import control_socket, private_folder, tcp_control_socket
+from tianji.launch.events import Listener
 from tianji.launch.job import Job, at_open_ports, known_to, neighbours, recovery_of
-from tianji.launch.supervisor import Listener, Supervisor, new_badges
+from tianji.launch.supervisor import Supervisor, new_badges
 from tianji.topology import Topology, addresses, build, lay_out, parameters, place, seats
 from tianji.worlds.assembly import Past, Store
 from tianji.worlds.real import Assignment, LocalAssignment

@@ -34,8 +34,9 @@ from tianji.config import TrainConfig
 from tianji.launch.children import ONE_THREAD, PARTING_S
 from tianji.launch.control import tcp_control_socket
 from tianji.launch.crew import Crew
+from tianji.launch.events import Listener
 from tianji.launch.job import Job, at_open_ports, known_to, neighbours, recovery_of
-from tianji.launch.supervisor import Listener, Supervisor, new_badges
+from tianji.launch.supervisor import Supervisor, new_badges
 from tianji.topology import RoleSpec, Topology, addresses, lay_out, parameters, place, seats
 from tianji.worlds.assembly import Past, Store
 from tianji.worlds.real import Assignment, perform

@@ -14,10 +14,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import zmq
-from msgspec import Struct
 
-from tianji.disciplines.auto import Choice
 from tianji.launch.crew import Crew
+from tianji.launch.events import CoreLost, Heard, Listener, Restarted, RoleFailed, Trouble
+from tianji.launch.saves import Saves
 from tianji.launch.silence import Silence
 from tianji.messages import (
     ACTOR_STEPS,
@@ -54,53 +54,6 @@ LAST_WORDS_S = 1.0
 """Seconds that the last messages of a process may take after it ended by itself."""
 BACKOFF_S, BACKOFF_MAX_S = 0.25, 8.0
 """Seconds before the first restart of a role, and the most. Each further restart waits twice as long."""
-FIRST_SAVE_S = 2.0
-"""Seconds from the start to the first save."""
-SAVING_SHARE = 0.01
-"""Share of the time that learners may spend on saving their state."""
-
-
-class RoleFailed(RuntimeError):
-    """A role's process failed, vanished or did not answer in time.
-
-    Parameters
-    ----------
-    text
-        the role and the reason, in one line.
-    trace
-        traceback of the process that failed, if it sent one.
-    """
-
-    def __init__(self, text: str, trace: str = "") -> None:
-        super().__init__(text)
-        self.trace = trace
-
-
-class CoreLost(RoleFailed):
-    """The process of a learner or of the Root vanished, so that the roles connected to it cannot continue."""
-
-
-class Restarted(Struct, frozen=True):
-    """From the supervisor: a role's process died of this cause, and is restarted after a while."""
-
-    role: str
-    cause: str
-    after_s: float
-    at_ns: int
-
-
-class Trouble(Struct, frozen=True):
-    """From the supervisor: a warning about a role. The run continues."""
-
-    role: str
-    text: str
-    at_ns: int
-
-
-Heard = FromRole | Restarted | Trouble | Choice
-"""Messages that a listener receives."""
-Listener = Callable[[Heard], str | None]
-"""Function that receives messages. If it returns a reason, the run ends."""
 
 
 def backoff_s(earlier: int) -> float:
@@ -171,10 +124,7 @@ class Supervisor:
         self._steps: dict[str, int] = {}
         self._due: dict[str, float] = {}
         """Times of pending restarts, by role."""
-        self._saving: set[str] = set()
-        self._save_at = math.inf
-        self._save_ns = 0
-        self._longest_save_ns = 0
+        self._saves = Saves()
         self._silence = Silence()
         self._abandoned: set[str] = set()
         """Roles for whose end the supervisor did not wait."""
@@ -195,7 +145,7 @@ class Supervisor:
         try:
             while len(self._reported) < len(self.names):
                 look = time.monotonic() + (self.recovery.silence_s or math.inf) / LOOKS
-                limit = min(self._limit(deadline, stop_seconds), self._save_at, look, *self._due.values())
+                limit = min(self._limit(deadline, stop_seconds), self._saves.due_at, look, *self._due.values())
                 one_ended = self._wait(limit)
                 self._listen()
                 for end in self._ends() if one_ended else ():
@@ -236,11 +186,8 @@ class Supervisor:
             self._over.discard(name)
             self.recovery.respawn(name, self._lives[name], self._steps.get(name, 0), self._addresses)
         self._look_for_silence(now)
-        if now >= self._save_at:
-            self._save_at, self._save_ns = math.inf, 0
-            self._saving = set(self.recovery.savers)
-            for name in self._saving:
-                self._tell(name, Save())
+        for name in self._saves.ask(now):
+            self._tell(name, Save())
 
     def _look_for_silence(self, now: float) -> None:
         """Ping processes that were silent for a while, and report those that do not answer."""
@@ -326,11 +273,7 @@ class Supervisor:
                 # An episode may be long, so a restarted actor continues from this count.
                 self._steps[role] = int(counters[ACTOR_STEPS])
             case Saved(role=role, took_ns=took):
-                self._saving.discard(role)
-                self._save_ns = max(self._save_ns, took)
-                self._longest_save_ns = max(self._longest_save_ns, took)
-                if not self._saving and self.recovery.save_every_s is not None and self._stopping is None:
-                    self._save_at = time.monotonic() + max(self.recovery.save_every_s, self._save_ns / 1e9 / SAVING_SHARE)
+                self._saves.saved(role, took, time.monotonic())
         self._tell_listener(message)
 
     def _wire(self) -> None:
@@ -359,8 +302,7 @@ class Supervisor:
                 self._tell(role, Stop(self._stopping))
         elif self._greeted == self.names:
             self._begun_at = time.monotonic()
-            if self.recovery.save_every_s is not None and self.recovery.savers:
-                self._save_at = self._begun_at + min(FIRST_SAVE_S, self.recovery.save_every_s)
+            self._saves.begin(self.recovery.savers, self.recovery.save_every_s, self._begun_at)
             for name in self.names:
                 self._tell(name, Start())
 
@@ -411,8 +353,8 @@ class Supervisor:
 
     def stop(self, reason: str) -> None:
         """Ask every role to finish."""
-        self._stopping, self._save_at = reason, math.inf
-        self._stopped_at = time.monotonic()
+        self._stopping, self._stopped_at = reason, time.monotonic()
+        self._saves.end()
         self._stop_deadline = self._stopped_at + self._drain_s
         # A role that waits for its restart has nothing to finish.
         self._reported.update(self._due)
@@ -422,7 +364,7 @@ class Supervisor:
 
     @property
     def _drain_s(self) -> float:
-        return DRAIN_LIMIT_S + DRAIN_SAVES * self._longest_save_ns / 1e9
+        return DRAIN_LIMIT_S + DRAIN_SAVES * self._saves.longest_ns / 1e9
 
     def _tell(self, name: str, message: Wiring | Start | Save | Stop | Ping) -> None:
         self.control.send_multipart([self._routes[name], encode(message)], zmq.NOBLOCK)

@@ -16,7 +16,7 @@ import msgspec
 from tianji.config import TrainConfig
 from tianji.disciplines.auto import Auto, Choice
 from tianji.disciplines.round_times import Steps, Times, expected_max, longest_rest, mean
-from tianji.launch.supervisor import Heard, Listener, Restarted
+from tianji.launch.events import Heard, Listener, Restarted
 from tianji.messages import ACTOR_STEPS, Progress, Report, Snapshot
 from tianji.telemetry import SLOW_STEP, middle_s, took
 

@@ -7,7 +7,7 @@ replay from which training draws. Runs also differ in the bound on staleness, an
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, takewhile
 from typing import Any
@@ -15,10 +15,9 @@ from typing import Any
 from tianji.disciplines.credits import Credits
 from tianji.disciplines.discipline import Discipline
 from tianji.disciplines.facts import Unpublished
-from tianji.disciplines.staleness import Lag, SequenceLedger, Versions
-from tianji.disciplines.waiting import Waiting
-from tianji.messages import LIFE, ChunkHeader, ProtocolError
+from tianji.messages import ChunkHeader
 from tianji.roles.fusion import Fusion, Membership
+from tianji.roles.intake import Intake
 from tianji.roles.role import (
     Announce,
     Arrived,
@@ -87,21 +86,14 @@ class Learner(Role):
     rounds: int = field(default=0, init=False)
     announced: bool = field(default=False, init=False)
     snapshot_version: int = field(default=-1, init=False)
-    pending: Waiting = field(default_factory=Waiting, init=False)
     round_ms: Counter[int] = field(default_factory=Counter, init=False)
     """Number of rounds of updates that took so many milliseconds."""
-    overwritten: int = field(default=0, init=False)
-    """Chunks that were given up, unused."""
 
     def __post_init__(self) -> None:
-        self.sequences = SequenceLedger(LIFE)
-        self.balance, self.staleness = self.discipline.balance(), self.discipline.staleness()
-        balance = self.balance
+        self.balance = balance = self.discipline.balance()
         self.credits = Credits(balance.producers, balance.slots // balance.producers, balance.first_credit)
-        self.versions = Versions(balance.producers)
+        self.intake = Intake(self.layout, self.discipline, balance, self.credits, self.replays)
         self.fusion = Fusion(self.membership)
-        self._arrived: list[ChunkHeader] = []
-        """Chunks that arrived and were not checked yet."""
         self._unpublished = False
         """Whether the weights changed since they were published."""
         self._since = Unpublished()
@@ -109,10 +101,8 @@ class Learner(Role):
         self._closed = False
         """Whether actors were told to hand over what they have under the published weights."""
         self._round = Round()
-        self._under_way = Waiting()
-        """Chunks that the worker is reading."""
         self._look_for_overtaken = False
-        """Whether the version or the bound changed since waiting chunks were last checked for staleness."""
+        """Whether rounds ended since waiting chunks were last checked for staleness."""
         self._save_due = False
         self._training = False
         self._snapshot_due = False
@@ -122,7 +112,7 @@ class Learner(Role):
         return (
             # Others wait for these, so they come first: the Root gets the model and actors get weights.
             Trigger("push", lambda: self.fusion.due, self._push),
-            Trigger("admit", lambda: bool(self._arrived), self._admit),
+            Trigger("admit", lambda: bool(self.intake.arrived), self._admit),
             Trigger("publish", self._may_publish, self._publish),
             Trigger("adopt", lambda: self._between_rounds() and self.fusion.mean_is_here, self._adopt),
             Trigger("finish", lambda: self._free() and not self.announced and self._exhausted(), self._finish),
@@ -161,7 +151,7 @@ class Learner(Role):
 
     def _next_samples(self) -> int:
         if self._closed:
-            return self.pending.samples
+            return self.intake.pending.samples
         if self.replays and not self.discipline.whole_rounds:
             return self.balance.chunk_samples
         return self.balance.round_samples - self._round.samples
@@ -175,24 +165,24 @@ class Learner(Role):
         if self.discipline.whole_rounds:
             chunks = in_order(self._next_chunks())
             return chunks if sum(chunk.count for chunk in chunks) <= left else ()
-        ends = accumulate(chunk.count for chunk in self.pending)
-        return self.pending[: sum(1 for _ in takewhile(lambda end: end <= left, ends))]
+        ends = accumulate(chunk.count for chunk in self.intake.pending)
+        return self.intake.pending[: sum(1 for _ in takewhile(lambda end: end <= left, ends))]
 
     def _may_update(self) -> bool:
         # Weights that may go out do so first: their trigger comes before this one's.
         return not self.announced and bool(self._next_chunks())
 
     def _next_chunks(self) -> Sequence[ChunkHeader]:
-        return self.discipline.next_round(self.pending, self._round.producers)
+        return self.discipline.next_round(self.intake.pending, self._round.producers)
 
     def _may_close(self) -> bool:
-        return not self._closed and not self._unpublished and not self.announced and self.discipline.closes(self.pending)
+        return not self._closed and not self._unpublished and not self.announced and self.discipline.closes(self.intake.pending)
 
     def _may_publish(self) -> bool:
         """Whether there are new weights that actors will use, and nothing has to be waited for first."""
         if self.working or not self._unpublished or self.fusion.awaits_mean or self._exhausted():
             return False
-        return self.discipline.may_publish(self.pending, self._since)
+        return self.discipline.may_publish(self.intake.pending, self._since)
 
     def _may_credit(self) -> bool:
         if not self.credits.idle or self._stopped() or not self.balance.may_grant():
@@ -203,47 +193,23 @@ class Learner(Role):
         """Whether credit is withheld although this learner lacks samples."""
         return self.credits.idle > 0 and self.balance.may_widen(idle_actor=self.credits.someone_waits())
 
-    def _lag(self, chunk: ChunkHeader) -> Lag:
-        """Staleness of a chunk: how far the learner is ahead of its policy."""
-        return Lag(self.version - chunk.version, self.rounds - self.versions.rounds(chunk.version))
-
-    def _overtaken(self, version: int) -> bool:
-        """Whether waiting chunks of this version are now beyond the bound."""
-        return not self.staleness.within(self.rounds - self.versions.rounds(version))
-
     # Calls
 
     def _evict(self) -> list[Effect]:
-        """Drop admitted chunks that would now be beyond the bound."""
         self._look_for_overtaken = False
-        self._follow_speeds()
-        if self.staleness.bound is None or self.staleness.correct:
-            return []
-        for chunk in self.pending.take_oldest(self._overtaken):
-            self.staleness.evict(chunk.count)
-            self._drop(chunk)
+        self.intake.evict(self.rounds)
         return []
 
     def _take_in(self) -> list[Effect]:
         """With a replay: insert chunks that arrived, and train for a round if one may begin."""
         before, chunks = self.steps, self._next_inserted()
-        self.pending.remove(chunks)
-        for chunk in chunks:
-            self.steps += chunk.count
-            self.balance.arrive(1)
-            self.balance.insert(chunk.count)
-            self.staleness.use(self._lag(chunk))
-        self._mark_snapshot(before)
+        self._take(chunks)
         return self._begin(Update(chunks, before + self.fusion.steps_elsewhere, train=self.balance.may_train()))
 
     def _update(self) -> list[Effect]:
         """Without a replay: train for a round, or a part of one, on the chunks that arrived first."""
         before, chunks = self.steps, in_order(self._next_chunks())
-        self.pending.remove(chunks)
-        for chunk in chunks:
-            self.steps += chunk.count
-            self.staleness.use(self._lag(chunk))
-        self._mark_snapshot(before)
+        self._take(chunks)
         stale = any(chunk.version < self.version for chunk in chunks)
         steps = before - self._round.samples + self.fusion.steps_elsewhere
         self._round.add(chunks)
@@ -253,9 +219,14 @@ class Learner(Role):
         share = sum(chunk.count for chunk in chunks) / self.balance.round_samples
         return self._begin(Update(chunks, steps, last, stale, share))
 
+    def _take(self, chunks: Sequence[ChunkHeader]) -> None:
+        before = self.steps
+        self.intake.take(chunks, self.version, self.rounds)
+        self.steps += sum(chunk.count for chunk in chunks)
+        self._mark_snapshot(before)
+
     def _begin(self, update: Update) -> list[Effect]:
         self.working = True
-        self._under_way = Waiting(update.chunks)
         self._training = update.train
         if update.train:
             self.balance.begin_round(None if self.replays else self._round.samples)
@@ -308,10 +279,10 @@ class Learner(Role):
     def absorb(self, event: Event) -> list[Effect]:
         match event:
             case Begin():
-                self.versions.publish(self.version, self.rounds)
+                self.intake.publish(self.version, self.rounds)
                 return [PublishWeights(self.version), *([] if self.snapshot_every_steps is None else self._snapshot())]
             case Arrived(chunks=chunks):
-                self._arrived.extend(chunks)
+                self.intake.arrived.extend(chunks)
             case SaveAsked():
                 self._save_due = True
             case ModelArrived(stamps=stamps):
@@ -331,69 +302,15 @@ class Learner(Role):
     def _publish(self) -> list[Effect]:
         self._unpublished = self._closed = False
         self._since = Unpublished()
-        self.versions.publish(self.version, self.rounds, self.pending.versions)
+        self.intake.publish(self.version, self.rounds)
         return [PublishWeights(self.version)]
 
     def _admit(self) -> list[Effect]:
-        """Check chunks that arrived: some may be trained on, others are too old."""
-        chunks, self._arrived = self._arrived, []
-        for chunk in chunks:
-            self.balance.speeds.produced(chunk.producer, chunk.took_ns)
-        # Before the check, because the bound follows the times that chunks took.
-        self._follow_speeds()
-        for chunk in chunks:
-            if chunk.layout != self.layout:
-                raise ProtocolError(f"chunk of producer {chunk.producer} has layout {chunk.layout}, not {self.layout}")
-            known = self.sequences.lost, self.sequences.restarted
-            lost = self.sequences.see(chunk.producer, chunk.sequence)
-            self.credits.spend(chunk.slot.arena)
-            if lost is not None and self._within_the_bound(chunk):
-                self.pending.append(chunk)
-                if not self.replays:
-                    self.balance.arrive(1)
-                    self.balance.insert(chunk.count)
-            else:
-                self.balance.arrive(1)
-                self.credits.reclaim(chunk.slot)
-            if known != (self.sequences.lost, self.sequences.restarted):
-                self._recount(chunk.slot.arena)
-        self._give_up(dict.fromkeys(chunk.slot.arena for chunk in chunks))
+        self.intake.admit(self.version, self.rounds)
         return []
 
-    def _give_up(self, arrived: Iterable[int]) -> None:
-        """Drop what the discipline gives up so that no actor has to wait."""
-        given_up = self.discipline.given_up(self.pending, self._under_way, arrived)
-        self.pending.remove(given_up)
-        for chunk in given_up:
-            self._drop(chunk)
-        self.overwritten += len(given_up)
-
-    def _drop(self, chunk: ChunkHeader) -> None:
-        """A chunk that was admitted leaves unused."""
-        if self.replays:
-            self.balance.arrive(1)
-        else:
-            self.balance.withdraw(chunk.count)
-        self.credits.reclaim(chunk.slot)
-
-    def _within_the_bound(self, chunk: ChunkHeader) -> bool:
-        """Whether a chunk that arrived is within the bound, which follows the producers' speeds."""
-        behind = self.rounds - self.versions.use(chunk.producer, chunk.version)
-        return self.staleness.admit(Lag(self.version - chunk.version, behind), chunk.count)
-
-    def _follow_speeds(self) -> None:
-        if self.staleness.measured:
-            self.staleness.narrow(self.balance.lag_rounds())
-
-    def _recount(self, arena: int) -> None:
-        """Count credit again after a process died: its successor may write all its slots that we do not hold."""
-        read = len(self.pending.in_arena(arena)) + len(self._under_way.in_arena(arena))
-        self.balance.recount(self.credits.recount(arena, read))
-
     def _updated(self, done: UpdateDone, took_ns: int) -> None:
-        for chunk in done.chunks:
-            self.credits.reclaim(chunk.slot)
-        self._under_way = Waiting()
+        self.intake.give_back(done.chunks)
         now = self._round
         now.rows, now.took_ns = now.rows + done.rows, now.took_ns + took_ns
         if self._training:
@@ -423,7 +340,7 @@ class Learner(Role):
             **{name: getattr(self, name) for name in TOTALS},
             **{name: getattr(self.fusion, name) for name in FUSION_TOTALS},
             "balance": self.balance.state(),
-            "staleness": self.staleness.state(),
+            "staleness": self.intake.staleness.state(),
         }
 
     def restore(self, state: Mapping[str, Any], *, replay_kept: bool) -> None:
@@ -434,7 +351,7 @@ class Learner(Role):
             setattr(self.fusion, name, state[name])
         # Without a replay, samples that were not trained on yet were in slots and are lost.
         self.balance.restore(state["balance"], kept=replay_kept and self.replays)
-        self.staleness.restore(state["staleness"])
+        self.intake.staleness.restore(state["staleness"])
 
     # Accounts
 
@@ -444,19 +361,15 @@ class Learner(Role):
         return "barrier" if self.fusion.awaits_mean else "samples"
 
     def histograms(self) -> Mapping[str, Mapping[int, int]]:
-        return {**self.staleness.histograms(), "round_ms": self.round_ms}
+        return {**self.intake.staleness.histograms(), "round_ms": self.round_ms}
 
     def counters(self) -> dict[str, float]:
         return {
             "steps": float(self.steps),
             "optimizer_steps": float(self.optimizer_steps),
             "samples_consumed_unique": float(self.steps),
-            "chunks_lost": float(self.sequences.lost),
-            "chunks_duplicated": float(self.sequences.duplicated),
-            "chunks_overwritten": float(self.overwritten),
-            "producers_restarted": float(self.sequences.restarted),
             "means_adopted": float(self.fusion.adopted),
-            **self.staleness.counters(),
+            **self.intake.counters(),
             **self.balance.counters(),
         }
 

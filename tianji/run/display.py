@@ -15,7 +15,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from tianji import messages
 from tianji.config import TrainConfig
 from tianji.disciplines.auto import Choice
-from tianji.launch.supervisor import Heard, Restarted
+from tianji.launch.events import Heard, Restarted
 from tianji.run.watch import WINDOW
 from tianji.run_folder import Tally
 

@@ -23,9 +23,9 @@ from tianji.config import TrainConfig
 from tianji.environments.description import EnvDescription
 from tianji.environments.vector import describe
 from tianji.faults import told
+from tianji.launch.events import Heard, RoleFailed
 from tianji.launch.job import Job, steps_of
 from tianji.launch.node import Cluster
-from tianji.launch.supervisor import Heard, RoleFailed
 from tianji.run.watch import Result, Watch
 from tianji.run_folder import RunFolder, read_values, state_path, stored_parameters, write_json
 from tianji.topology import lay_out, parameters
@@ -82,7 +82,7 @@ def train(
     ------
     ConfigError
         as `check`, and for a folder that is not empty or holds no checkpoint.
-    tianji.launch.supervisor.RoleFailed
+    tianji.launch.events.RoleFailed
         if a role's process fails more often than it may be restarted.
     """
     folder = None if out is None else RunFolder(Path(out))

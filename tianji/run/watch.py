@@ -15,7 +15,7 @@ from tianji.algorithms.networks import Vector
 from tianji.config import TrainConfig
 from tianji.disciplines.auto import Choice
 from tianji.environments.description import EnvDescription
-from tianji.launch.supervisor import Heard, Restarted
+from tianji.launch.events import Heard, Restarted
 from tianji.messages import Done, Episodes, Report, Saved, Snapshot, Started
 from tianji.policy import Policy, save_policy
 from tianji.run_folder import RunFolder, Tally, replacing

@@ -8,7 +8,7 @@ import psutil
 import pytest
 
 from tianji.config import DQNConfig, NetworkConfig
-from tianji.launch.supervisor import Restarted, RoleFailed
+from tianji.launch.events import Restarted, RoleFailed
 from tianji.messages import Progress, Saved, Snapshot
 from tianji.run.training import train
 

@@ -9,7 +9,8 @@ import zmq
 
 from tianji.launch import supervisor
 from tianji.launch.crew import Crew
-from tianji.launch.supervisor import Recovery, RoleFailed, Supervisor, Trouble
+from tianji.launch.events import RoleFailed, Trouble
+from tianji.launch.supervisor import Recovery, Supervisor
 from tianji.messages import (
     ACTOR_STEPS,
     PROTOCOL,

@@ -10,7 +10,7 @@ import pytest
 
 from tianji.config import PPOConfig, SimulatorConfig
 from tianji.disciplines.auto import Choice
-from tianji.launch.supervisor import Restarted
+from tianji.launch.events import Restarted
 from tianji.launch.trial import MEASURED, Trial, joined, times_of
 from tianji.messages import Progress, Report, Snapshot
 from tianji.run.training import train

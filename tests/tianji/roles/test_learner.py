@@ -263,7 +263,7 @@ def test_credit_counts_what_comes_while_the_learner_works(replays):
             # It trains for as long as three chunks take to come.
             work_in(role.handle(done(works.pop(0).chunks, 1)))
         widest = max(widest, role.balance.window)
-        outstanding = role.credits.held(0) + role.credits.held(1) + replays * len(role.pending)
+        outstanding = role.credits.held(0) + role.credits.held(1) + replays * len(role.intake.pending)
         assert role.balance.outstanding == outstanding
         assert role.balance.backlog // 8 + outstanding <= widest
     assert min(sent) > 5

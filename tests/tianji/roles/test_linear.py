@@ -86,7 +86,7 @@ class Fed:
         one = chunk(producer, self.sequence[producer], version, last=last)
         self.sequence[producer] += 1
         self.does(self.role.handle(Arrived("batches", [one])))
-        while self.works and len(self.role.pending) >= self.training * self.producers:
+        while self.works and len(self.role.intake.pending) >= self.training * self.producers:
             work = self.works.pop()
             self.does(self.role.handle(WorkDone(UpdateDone(work.chunks, int(work.train), 8), took_ns=1000)))
 
@@ -132,7 +132,7 @@ def of_learner(case, producers):
     fed = Fed(producers, name, options, **more)
     found = operations(lambda: feed(fed))
     assert fed.role.rounds > 0
-    assert (fed.role.staleness.evicted_chunks > 0) == (case == "chunks that wait")
+    assert (fed.role.intake.staleness.evicted_chunks > 0) == (case == "chunks that wait")
     return found
 
 

@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from tianji.launch.supervisor import Restarted
+from tianji.launch.events import Restarted
 from tianji.messages import Episode, Episodes, Progress, Saved, Started
 from tianji.run import display
 from tianji.run.display import Display, Live

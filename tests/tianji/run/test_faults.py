@@ -11,7 +11,7 @@ import pytest
 
 from programs.cli import run
 from tianji.__main__ import main
-from tianji.launch.supervisor import RoleFailed
+from tianji.launch.events import RoleFailed
 from tianji.run.training import train
 from tianji.run_folder import RunFolder, read_state, state_path
 

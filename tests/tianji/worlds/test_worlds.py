@@ -11,7 +11,7 @@ import pytest
 from programs.cli import ConfigError
 from tianji.config import DQNConfig, NetworkConfig
 from tianji.environments.vector import describe
-from tianji.launch.supervisor import Restarted, RoleFailed
+from tianji.launch.events import Restarted, RoleFailed
 from tianji.messages import ACTOR_STEPS, Episode, Episodes, Progress, Report, Saved, Snapshot, Started
 from tianji.run.training import train
 from tianji.run.watch import Watch
