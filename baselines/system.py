@@ -144,6 +144,10 @@ class System(ABC):
         """Reason why it cannot spread this workload over `nodes` nodes; None if it can."""
         return None if nodes == 1 else "it runs on one host"
 
+    def round_steps(self, task: Task) -> int:
+        """Most environment steps of a round of updates. Override it if rounds can be larger than the workload's."""
+        return task.workload.round_steps
+
     def takes(self, option: str) -> bool:
         """Whether it supports a task's option of this name. Suites skip systems that do not."""
         return False

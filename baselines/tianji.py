@@ -81,6 +81,10 @@ class SameCode(System):
         )
         return replaced(config, task.options) if task.options else config
 
+    def round_steps(self, task: Task) -> int:
+        config = self.config(task)
+        return (config.auto or config.rule).largest_round * config.chunk_samples * config.groups
+
     def takes(self, option: str) -> bool:
         return option in paths(TrainConfig)
 

@@ -1,4 +1,7 @@
-"""What is checked in observations of trials: functions that give what is wrong, in words, or None."""
+"""What is checked in observations of trials: functions that give what is wrong, in words, or None.
+
+`round_steps` is always the most environment steps that a round of the system can have.
+"""
 
 from __future__ import annotations
 
@@ -32,9 +35,9 @@ def ends_in_order(seen: Observation) -> str | None:
     return f"exit status {seen.status}: {seen.last_line}" if seen.status else None
 
 
-def steps(seen: Observation, workload: Workload) -> str | None:
+def steps(seen: Observation, round_steps: int) -> str | None:
     """Steps reported agree with those that the environments counted."""
-    told, slack = reported(seen.events), ROUNDS_UNREPORTED * workload.round_steps
+    told, slack = reported(seen.events), ROUNDS_UNREPORTED * round_steps
     in_episodes = sum(event["length"] for event in of_kind(seen.events, "episode"))
     if told > seen.counted:
         return f"it reports {told:,} steps, and the environments counted {seen.counted:,}"
@@ -70,28 +73,28 @@ def snapshot_before(seen: Observation) -> str | None:
     return None
 
 
-def snapshot_at_end(seen: Observation, workload: Workload) -> str | None:
+def snapshot_at_end(seen: Observation, round_steps: int) -> str | None:
     """There is a snapshot at the end."""
     last = max((snapshot["steps"] for snapshot in of_kind(seen.events, "snapshot")), default=0)
     told = reported(seen.events)
-    if last < told - ROUNDS_UNREPORTED * workload.round_steps:
+    if last < told - ROUNDS_UNREPORTED * round_steps:
         return f"the last one is after {last:,} steps, and {told:,} are reported"
     return f"the last one is after {last:,} steps" if last == 0 else None
 
 
-def snapshot_distance(seen: Observation, workload: Workload) -> str | None:
+def snapshot_distance(seen: Observation, workload: Workload, round_steps: int) -> str | None:
     """Snapshots are no further apart than prescribed, to the round."""
-    most = workload.snapshot_every_steps + workload.round_steps
+    most = workload.snapshot_every_steps + round_steps
     for one, other in pairwise(of_kind(seen.events, "snapshot")):
         if other["steps"] - one["steps"] > most:
             return f"{other['steps'] - one['steps']:,} steps lie between two; at most {most:,} are allowed"
     return None
 
 
-def budget_of_steps(seen: Observation, workload: Workload) -> str | None:
+def budget_of_steps(seen: Observation, workload: Workload, round_steps: int) -> str | None:
     """It trains until the budget's steps are used, to the round, and no further."""
     told = max((snapshot["steps"] for snapshot in of_kind(seen.events, "snapshot")), default=0)
-    least, slack = workload.budget_steps - workload.round_steps, ROUNDS_UNREPORTED * workload.round_steps
+    least, slack = workload.budget_steps - round_steps, ROUNDS_UNREPORTED * round_steps
     if told <= least:
         return f"it ended after {told:,} of {workload.budget_steps:,} steps"
     used = max(told, seen.counted)

@@ -45,6 +45,9 @@ DQN = msgspec.structs.replace(
     dqn=DQNConfig(train_every_steps=64, updates=8, batch_size=16, replay_capacity=1000, learning_starts=256),
 )
 IMPALA = msgspec.structs.replace(PPO, id="counted-impala", algo="impala", ppo=None, impala=IMPALAConfig(rollout_steps=32))
+TWO_ACTORS = msgspec.structs.replace(PPO, id="counted-ppo-two-actors", actors=2)
+WORKLOADS = (PPO, DQN, IMPALA, TWO_ACTORS)
+"""A system is checked on the first one that it can train on."""
 SECONDS = 3.0
 """Budget of the trial that uses its seconds."""
 ENDLESS = 10_000_000
@@ -64,18 +67,23 @@ class Check:
         return f"{self.name}  {'ok' if self.failed is None else f'failed: {self.failed}'}"
 
 
-def workload_for(system: System) -> Workload:
-    """The first workload of the kit on which a system can train.
+def task_for(name: str, system: System) -> Task:
+    """The first workload of the kit on which a system can train, as a task.
+
+    A system whose rounds can be larger than the workload's gets as much longer budgets: they are the same number of rounds.
 
     Raises
     ------
     ConfigError
         if it can train on none.
     """
-    for workload in (PPO, DQN, IMPALA):
+    for workload in WORKLOADS:
         if system.unable(workload) is None:
-            return workload
-    raise ConfigError(f"system {system.name}: cannot be checked: {system.unable(PPO)}")
+            task = Task(name, workload, 1, cores())
+            return msgspec.structs.replace(
+                task, workload=_longer(workload, -(-system.round_steps(task) // workload.round_steps))
+            )
+    raise ConfigError(f"system {name}: cannot be checked: {system.unable(PPO)}")
 
 
 def cores() -> tuple[int, ...]:
@@ -105,31 +113,31 @@ def conform(name: str, system: System) -> Iterator[Check]:
 
 def by_steps(name: str, system: System, folder: Path) -> tuple[Observation, list[Check]]:
     """The trial that uses its steps, and what it shows."""
-    workload, run = workload_for(system), folder / "run"
-    seen = trial.observe(system, Task(name, workload, 1, cores()), folder)
+    task, run = task_for(name, system), folder / "run"
+    workload, most = task.workload, system.round_steps(task)
+    seen = trial.observe(system, task, folder)
     return seen, [
         Check("end", checks.ends_in_order(seen)),
-        Check("steps counted", checks.steps(seen, workload)),
-        Check("budget of steps", checks.budget_of_steps(seen, workload)),
+        Check("steps counted", checks.steps(seen, most)),
+        Check("budget of steps", checks.budget_of_steps(seen, workload, most)),
         Check("snapshot before the first update", checks.snapshot_before(seen)),
-        Check("snapshot at the end", checks.snapshot_at_end(seen, workload)),
+        Check("snapshot at the end", checks.snapshot_at_end(seen, most)),
         Check("snapshots in order", checks.snapshot_order(seen, run)),
-        Check("distance of snapshots", checks.snapshot_distance(seen, workload)),
+        Check("distance of snapshots", checks.snapshot_distance(seen, workload, most)),
         Check("policies", _policies(seen, system, run)),
     ]
 
 
 def by_seconds(name: str, system: System, folder: Path) -> tuple[Observation, list[Check]]:
     """The trial that uses its seconds, and what it shows."""
-    workload = _endless(system, SECONDS)
-    seen = trial.observe(system, Task(name, workload, 1, cores()), folder)
-    return seen, [Check("budget of seconds", checks.budget_of_seconds(seen, workload))]
+    task = _endless(name, system, SECONDS)
+    seen = trial.observe(system, task, folder)
+    return seen, [Check("budget of seconds", checks.budget_of_seconds(seen, task.workload))]
 
 
 def by_request(name: str, system: System, folder: Path) -> tuple[Observation, list[Check]]:
     """The trial that is asked to stop, and what it shows."""
-    workload = _endless(system, PPO.budget_seconds)
-    seen = trial.observe(system, Task(name, workload, 1, cores()), folder, _enough)
+    seen = trial.observe(system, _endless(name, system, PPO.budget_seconds), folder, _enough)
     return seen, [Check("stop request", checks.stop_request(seen))]
 
 
@@ -147,8 +155,19 @@ def in_any(trials: Sequence[Observation]) -> list[Check]:
     ]
 
 
-def _endless(system: System, seconds: float) -> Workload:
-    return msgspec.structs.replace(workload_for(system), budget_steps=ENDLESS, horizon_steps=ENDLESS, budget_seconds=seconds)
+def _longer(workload: Workload, factor: int) -> Workload:
+    return msgspec.structs.replace(
+        workload,
+        horizon_steps=factor * workload.horizon_steps,
+        budget_steps=factor * workload.budget_steps,
+        snapshot_every_steps=factor * workload.snapshot_every_steps,
+    )
+
+
+def _endless(name: str, system: System, seconds: float) -> Task:
+    task = task_for(name, system)
+    workload = msgspec.structs.replace(task.workload, budget_steps=ENDLESS, horizon_steps=ENDLESS, budget_seconds=seconds)
+    return msgspec.structs.replace(task, workload=workload)
 
 
 def _policies(seen: Observation, system: System, run: Path) -> str | None:

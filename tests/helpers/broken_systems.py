@@ -25,6 +25,7 @@ class Honest(System):
     seconds_factor = 1.0
     first_snapshot, last_snapshot = 0, 10**9
     apart = 1
+    steps_of_round = ROUND
 
     def available(self):
         return None
@@ -49,7 +50,7 @@ class Honest(System):
         recorder.first_step(time.monotonic_ns())
         steps = length = 0
         while steps < self.share_trained * w.budget_steps and time.monotonic() - begun < self.seconds_factor * w.budget_seconds:
-            for _ in range(ROUND):
+            for _ in range(self.steps_of_round):
                 _, _, terminated, truncated, _ = env.step(steps % 2)
                 steps, length = steps + 1, length + 1
                 if terminated or truncated:
@@ -95,6 +96,31 @@ class Unfinished(Honest):
 
 class Sparse(Honest):
     apart = 2
+
+
+class Swelling(Honest):
+    """Its rounds are larger than the workload's, and it does not say so."""
+
+    steps_of_round = 640
+
+
+class Roomy(Swelling):
+    """As `Swelling`, but it says so."""
+
+    def round_steps(self, task):
+        return self.steps_of_round
+
+
+class Sharing(Honest):
+    """Trains only where actors share the environments."""
+
+    def unable(self, workload):
+        return None if workload.actors == 2 else "it needs two actors"
+
+
+class Choosy(Honest):
+    def unable(self, workload):
+        return "nothing is good enough"
 
 
 class Disordered(Honest):

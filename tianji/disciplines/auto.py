@@ -132,6 +132,10 @@ class Auto(Discipline):
     def check(self) -> None:
         self.first.check()
 
+    @property
+    def largest_round(self) -> int:
+        return max(self.under(one.rule).largest_round for one in self.fitting)
+
     def choose(self, times: Times) -> Choice:
         """Choose by what was measured."""
         return choose(times, self.options.price, self.fitting)

@@ -182,6 +182,11 @@ class Discipline(ABC):
         return Unpublished()
 
     @property
+    def largest_round(self) -> int:
+        """Most chunks that a round can have."""
+        return self.facts.round_chunks
+
+    @property
     def bound(self) -> int | None:
         """Bound on staleness: most rounds of updates by which a chunk's policy may be behind. None: no bound."""
         return None

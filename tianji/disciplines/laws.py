@@ -193,6 +193,14 @@ def _goes_on(history: History, rule: Rule) -> Iterator[str]:
 nothing_after_handing_over = Law("an actor that has handed over begins nothing before it was given new weights", _goes_on)
 
 
+def _more_than_memory(history: History, rule: Rule) -> Iterator[str]:
+    most = rule.facts.producers * rule.facts.slots
+    return (f"{one.learner}, round {one.rounds}: {len(one.chunks)} chunks" for one in history.took if len(one.chunks) > most)
+
+
+rounds_within_memory = Law("a round has no more chunks than all actors have slots", _more_than_memory)
+
+
 def _not_whole_tags(history: History, rule: Rule) -> Iterator[str]:
     everybody, tags = range(rule.facts.producers), Counter[str]()
     for took in history.took:

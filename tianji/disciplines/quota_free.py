@@ -6,7 +6,9 @@ the next step, hands over the rows that it has, and waits for the weights of the
 adds a single step, so that every actor answers. So a round waits for one step of the slowest actor, and not for its fragment.
 All samples of a round are of one policy, and nothing has to be corrected for.
 
-The closing is a second publication of the same weights, marked as such: it costs a copy of the weights a round.
+The closing is a second publication of the same weights, marked as such: it costs a copy of the weights a round. An actor goes
+on until it hears of it. Where fragments are short and cores are few, a round can so become several times a usual one: what
+bounds it is the memory of the actors.
 """
 
 from __future__ import annotations
@@ -16,7 +18,14 @@ from typing import ClassVar, Literal
 
 from programs.cli import ConfigError
 from tianji.disciplines.discipline import Discipline
-from tianji.disciplines.laws import Law, each_chunk_once, each_hands_over_once, lag_at_most, nothing_after_handing_over
+from tianji.disciplines.laws import (
+    Law,
+    each_chunk_once,
+    each_hands_over_once,
+    lag_at_most,
+    nothing_after_handing_over,
+    rounds_within_memory,
+)
 from tianji.disciplines.waiting import Waiting
 from tianji.messages import ChunkHeader
 from tianji.settings import Positive, Settings
@@ -31,7 +40,13 @@ class QuotaFree(Discipline):
         "the learner": "enough whole fragments from anybody; then one step of every actor",
         "groups": "each other, at the Root",
     }
-    laws: ClassVar[tuple[Law, ...]] = (lag_at_most(0), each_hands_over_once, nothing_after_handing_over, each_chunk_once)
+    laws: ClassVar[tuple[Law, ...]] = (
+        lag_at_most(0),
+        each_hands_over_once,
+        nothing_after_handing_over,
+        each_chunk_once,
+        rounds_within_memory,
+    )
     groups_wait: ClassVar = True
     hands_over: ClassVar = True
     when_weights_wait: ClassVar[Literal["finish", "cut", "renew"]] = "cut"
@@ -75,6 +90,10 @@ class QuotaFree(Discipline):
 
     def next_round(self, pending: Waiting, part: Collection[int] = ()) -> Sequence[ChunkHeader]:
         return pending[:] if pending.handed_over == self.facts.producers else ()
+
+    @property
+    def largest_round(self) -> int:
+        return self.facts.producers * self.facts.slots
 
     @property
     def bound(self) -> int | None:

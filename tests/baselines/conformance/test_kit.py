@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 import broken_systems
+import msgspec
 import pytest
 from broken_systems import CLASSES
 from guests import install
@@ -23,6 +24,7 @@ BREAKS = [
     ("Unfinished", kit.by_steps, "snapshot at the end", "the last one is after 1,024 steps"),
     ("Disordered", kit.by_steps, "snapshots in order", "version 91 comes after 95"),
     ("Sparse", kit.by_steps, "distance of snapshots", "1,024 steps lie between two; at most 640 are allowed"),
+    ("Swelling", kit.by_steps, "distance of snapshots", "2,560 steps lie between two; at most 640 are allowed"),
     ("Damaged", kit.by_steps, "policies", "snapshots/000000000.safetensors cannot be played"),
     ("Dicing", kit.by_steps, "policies", "its player gives other returns for snapshots/000000000.txt each time"),
     ("Unplayable", kit.by_steps, "policies", "is no flat vector, and the system has no player"),
@@ -40,6 +42,7 @@ SPEAKS_FOR = {
     "Boasting": {"distance of snapshots", "budget of steps"},
     "Secretive": {"budget of steps"},
     "Unfinished": {"budget of steps"},
+    "Swelling": {"budget of steps"},
 }
 EVERY = [
     "end",
@@ -88,6 +91,32 @@ def test_a_system_that_breaks_the_contract_fails_the_check_for_it(name, part, ch
 def test_policies_of_a_format_of_its_own_are_played(broken):
     _, found = kit.by_steps("playing", system.get("playing"), broken)
     assert [one.name for one in found if one.failed is not None] == []
+
+
+@pytest.mark.parametrize("name", ["roomy", "sharing"])
+def test_a_system_with_larger_rounds_or_a_number_of_actors_of_its_own_is_checked_too(name, broken):
+    _, found = kit.by_steps(name, system.get(name), broken)
+    assert [one.name for one in found if one.failed is not None] == []
+
+
+def test_a_system_that_no_workload_suits_is_not_checked(broken, capsys):
+    assert run("baselines", main, ["check", "choosy", "--only", "conformance"]) == 2
+    assert capsys.readouterr().err == "baselines: system choosy: cannot be checked: nothing is good enough\n"
+
+
+def test_budgets_are_a_number_of_the_rounds_that_a_system_can_have(broken):
+    usual, larger = (kit.task_for(name, system.get(name)).workload for name in ("honest", "roomy"))
+    assert (usual, kit.PPO.round_steps) == (kit.PPO, 128)
+    assert (larger.budget_steps, larger.snapshot_every_steps, larger.horizon_steps) == (5 * 2048, 5 * 512, 5 * 4096)
+
+
+def test_every_discipline_has_a_workload_and_says_how_large_its_rounds_get():
+    tasks = {name: kit.task_for(name, system.get(name)) for name in system.names() if name.startswith("tianji-")}
+    factors = {name: system.get(name).round_steps(task) / task.workload.round_steps for name, task in tasks.items()}
+    slots = msgspec.to_builtins(system.get("tianji-quota-free").config(tasks["tianji-quota-free"]))["chunk_slots"]
+    ragged = {"tianji-quota-free", "tianji-auto", "tianji-auto-priced"}
+    assert factors == {name: slots if name in ragged else 1 for name in tasks}
+    assert tasks["tianji-grouped"].workload.actors == 2
 
 
 def test_a_system_that_keeps_the_contract_passes_every_check(broken, capsys):

@@ -29,6 +29,7 @@ from tianji.disciplines.laws import (
     leaves_slots,
     nothing_after_handing_over,
     one_of_each_in_a_round,
+    rounds_within_memory,
     waits_for_weights,
     weights_on_schedule,
     whole_tags_in_turn,
@@ -359,6 +360,18 @@ def test_a_quota_free_round_takes_what_each_actor_has():
     assert all(sum(rows.values()) >= config.rule.whole * whole for rows in given)
 
 
+def test_a_quota_free_round_can_take_all_memory_of_the_actors_and_no_more():
+    config = configured("ppo", "quota-free", 4, "auto")
+    sizes = {len(took.chunks) for order in range(12) for took in ran(config, order)[0].took}
+    assert config.rule.largest_round == 12
+    assert config.round_chunks < max(sizes) <= 12
+
+
+def test_a_rule_that_is_chosen_may_have_the_largest_rounds_of_those_that_fit():
+    sizes = [configured(algo, "auto", 4, "auto").auto.largest_round for algo in ("ppo", "dqn")]
+    assert sizes == [12, MADE["dqn"].round_chunks]
+
+
 def test_a_quota_free_run_keeps_to_its_budget():
     for order in range(30):
         reports = []
@@ -495,6 +508,7 @@ def test_laws_say_what_breaks_them():
         assert broken(each_hands_over_once, History([], [Took("learner", 5, tuple(chunks))])) == wrong
     handed = History([Began("actor", 3, heard, handed=1) for heard in (1, 2)], [])
     assert broken(nothing_after_handing_over, handed) == 1
+    assert [broken(rounds_within_memory, History([], [Took("learner", 5, last[:1] * n)])) for n in (6, 7)] == [0, 1]
     tags = {
         0: [[(0, 0), (1, 0), (2, 0)], [(2, 1), (0, 1), (1, 1)]],
         1: [[(0, 0), (1, 0), (2, 0)], [(0, 1), (1, 1), (2, 0)]],
