@@ -62,8 +62,8 @@ class Learner(Role):
         budget of environment steps. No round begins that would exceed it. If groups do not wait for each other, the known
         steps of all groups count, so that a fast group does not idle at the end for a slow one.
     snapshot_every_steps
-        a snapshot of the policy is taken before the first round, after the last, and after each round that passes a multiple
-        of this. None: never.
+        a snapshot of the policy is taken before the first round, after the last, and whenever the steps of all groups have
+        passed a multiple of this. None: never.
     membership
         place among the groups of a Root; None without a Root.
     saves
@@ -106,6 +106,8 @@ class Learner(Role):
         self._save_due = False
         self._training = False
         self._snapshot_due = False
+        self._multiples = 0
+        """Multiples of `snapshot_every_steps` that were passed."""
         super().__post_init__()
 
     def table(self) -> tuple[Trigger, ...]:
@@ -220,10 +222,9 @@ class Learner(Role):
         return self._begin(Update(chunks, steps, last, stale, share))
 
     def _take(self, chunks: Sequence[ChunkHeader]) -> None:
-        before = self.steps
         self.intake.take(chunks, self.version, self.rounds)
         self.steps += sum(chunk.count for chunk in chunks)
-        self._mark_snapshot(before)
+        self._mark_snapshot()
 
     def _begin(self, update: Update) -> list[Effect]:
         self.working = True
@@ -266,13 +267,13 @@ class Learner(Role):
         self.snapshot_version = self.version
         return [TakeSnapshot(self.version, self.steps + self.fusion.steps_elsewhere)]
 
-    def _mark_snapshot(self, before: int) -> None:
-        every = self.snapshot_every_steps
-        if (
-            every is not None
-            and (before + self.fusion.steps_elsewhere) // every != (self.steps + self.fusion.steps_elsewhere) // every
-        ):
-            self._snapshot_due = True
+    def _mark_snapshot(self) -> None:
+        """See whether steps, here or in other groups, have passed a multiple at which a snapshot is due."""
+        if self.snapshot_every_steps is None or self.announced:
+            return
+        passed = (self.steps + self.fusion.steps_elsewhere) // self.snapshot_every_steps
+        self._snapshot_due = self._snapshot_due or passed > self._multiples
+        self._multiples = passed
 
     # Events
 
@@ -287,6 +288,7 @@ class Learner(Role):
                 self._save_due = True
             case ModelArrived(stamps=stamps):
                 self.fusion.arrived(stamps)
+                self._mark_snapshot()
             case WorkDone(result=UpdateDone() as done, took_ns=took_ns):
                 self._updated(done, took_ns)
             case WorkDone(result=Adopted()):
@@ -349,6 +351,8 @@ class Learner(Role):
             setattr(self, name, state[name])
         for name in FUSION_TOTALS:
             setattr(self.fusion, name, state[name])
+        self._mark_snapshot()
+        self._snapshot_due = False
         # Without a replay, samples that were not trained on yet were in slots and are lost.
         self.balance.restore(state["balance"], kept=replay_kept and self.replays)
         self.intake.staleness.restore(state["staleness"])

@@ -100,6 +100,36 @@ def test_snapshots_at_each_multiple_of_the_interval():
     assert taken == [32, 64, 96]
 
 
+@pytest.mark.parametrize("barrier", [True, False])
+def test_a_multiple_that_steps_of_other_groups_pass_has_a_snapshot(barrier):
+    role, taken, elsewhere = learner(every=64, budget=1000, membership=Membership(0, 8, 1, barrier)), [], 0
+    for k in range(8):
+        chunks = [chunk(0, k, role.version), chunk(1, k, role.version)]
+        role.handle(Arrived("batches", chunks))
+        effects = role.handle(done(chunks, 1))
+        elsewhere += 48
+        effects += role.handle(ModelArrived("root", (Stamp(k + 1, 16, role.steps), Stamp(1, 0, elsewhere))))
+        effects += role.handle(WorkDone(Adopted(), took_ns=1))
+        taken += [(effect.version, effect.steps) for effect in effects if isinstance(effect, TakeSnapshot)]
+    # After each mean, because each brings the steps to a multiple.
+    assert taken == [(2 * k, 64 * k) for k in range(1, 9)]
+
+
+def test_a_restored_learner_takes_no_snapshot_for_multiples_of_before():
+    role, later = learner(every=32, budget=1000), learner(every=32, budget=1000)
+    for k in range(2):
+        chunks = [chunk(0, k, role.version), chunk(1, k, role.version)]
+        role.handle(Arrived("batches", chunks))
+        role.handle(done(chunks, 1))
+    later.restore(role.state(), replay_kept=True)
+    taken = []
+    for k in range(2, 5):
+        chunks = [chunk(0, k, later.version), chunk(1, k, later.version)]
+        later.handle(Arrived("batches", chunks))
+        taken += [effect.steps for effect in later.handle(done(chunks, 1)) if isinstance(effect, TakeSnapshot)]
+    assert taken == [64]
+
+
 def test_begins_no_round_that_would_exceed_the_budget():
     role = learner(budget=40)
     for k in range(2):

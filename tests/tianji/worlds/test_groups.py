@@ -1,5 +1,7 @@
 """Several learners and a Root, in both worlds."""
 
+from itertools import pairwise
+
 import msgspec
 import numpy as np
 import pytest
@@ -124,6 +126,22 @@ def test_strict_groups_agree_to_the_bit_and_are_the_mean_of_what_each_learned(sm
         sampler.close()
     assert not np.array_equal(singles[0], singles[1])
     assert np.allclose(averaged, (singles[0] + singles[1]) / 2, atol=1e-7)
+
+
+@pytest.mark.parametrize("kind", ["ppo", "relaxed", "dqn"])
+@pytest.mark.parametrize("groups", [2, 4])
+def test_snapshots_are_as_near_to_each_other_as_with_one_group(small, kind, groups):
+    """Steps of other groups become known with a mean. A multiple that is passed by that is not overlooked."""
+    more = {"groups": groups, "snapshot_every_steps": 512 * groups, "stop_steps": 8192 * groups}
+    config = dqn(small, **more) if kind == "dqn" else small(actors=1, **more, **({} if kind == "ppo" else {"discipline": kind}))
+    for order in (None, 1, 2):
+        _, snapshots, reports = run(config, order)
+        steps = [snapshot[1] for snapshot in snapshots]
+        # Between two means, each group makes a round; off policy, fast groups may make more.
+        known = config.round_steps * groups * (1 if kind == "ppo" else 3)
+        assert max(late - early for early, late in pairwise(steps)) <= config.snapshot_every_steps + known
+        total = sum(report.counters["steps"] for role, report in reports.items() if role.startswith("learner"))
+        assert len(steps) >= total // (config.snapshot_every_steps + known)
 
 
 @pytest.mark.parametrize("algo", ["ppo", "dqn"])
