@@ -53,6 +53,9 @@ class FileRecorder(Recording):
 
     def snapshot(self, at_ns: int, steps: int, version: int, weights: NDArray[np.float32]) -> None:
         file = f"{SNAPSHOTS}/{steps:09d}.safetensors"
+        if (self.directory / file).exists():
+            # Weights can change without a step, when those of other groups are adopted.
+            file = f"{SNAPSHOTS}/{steps:09d}-{version}.safetensors"
         save_policy(self.directory / file, Policy(self.network, weights), workload=self._workload.id, steps=str(steps))
         self.snapshot_file(at_ns, steps, version, file)
 

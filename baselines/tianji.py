@@ -83,7 +83,12 @@ class SameCode(System):
 
     def round_steps(self, task: Task) -> int:
         config = self.config(task)
-        return (config.auto or config.rule).largest_round * config.chunk_samples * config.groups
+        rule = config.auto or config.rule
+        steps = rule.largest_round * config.chunk_samples
+        if config.groups == 1:
+            return steps
+        # A group hears of the others' steps once an exchange, and one exchange late where groups do not wait for each other.
+        return steps * config.groups * config.fusion_rounds * (1 if rule.groups_wait else 2)
 
     def takes(self, option: str) -> bool:
         return option in paths(TrainConfig)

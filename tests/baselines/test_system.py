@@ -56,3 +56,15 @@ def test_what_is_recorded_is_what_a_bundle_reads(tmp_path, workload):
     assert events[1].ns == 5
     assert (events[2].episode_return, events[2].length, events[2].steps) == (20.0, 20, 21)
     assert np.array_equal(load_policy(tmp_path / events[3].file).weights, network.initialise(1))
+
+
+def test_two_policies_after_the_same_steps_are_two_files(tmp_path, workload):
+    """Learners of several groups adopt weights without a step of their own."""
+    network = ActorCritic(4, (64, 64), 2)
+    with FileRecorder(tmp_path, workload) as recorder:
+        for version in (1, 2):
+            recorder.snapshot(version, 256, version, network.initialise(version))
+    snapshots = bundle.read_events(tmp_path / "events.jsonl")
+    assert [one.version for one in snapshots] == [1, 2]
+    for one in snapshots:
+        assert np.array_equal(load_policy(tmp_path / one.file).weights, network.initialise(one.version))
