@@ -26,7 +26,7 @@ from suites.records.parquet import RUNS
 from suites.records.statement import Statement
 
 SUFFIX = ".parquet"
-COMPRESSION_LEVEL = 15
+COMPRESSION_LEVEL = 22
 DELTA = ("ns", "wall_ns", "steps")
 """Columns that grow from row to row: their differences are stored."""
 THROUGHPUT = ("asynchrony", "scaling")
