@@ -5,7 +5,7 @@ Pure functions from a dataset to lines of text. All else is on the page.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from reports import bounds
@@ -18,6 +18,7 @@ from reports.table import Row
 from reports.tables import inverse, number, size_text
 from reports.transmission.view import Traffic
 from suites.records.bundle import Bundle
+from suites.records.causes import cause
 
 KIND = "training"
 """Of the return that times are to: it is known for every system while it trains."""
@@ -43,7 +44,7 @@ def lines(data: Dataset, columns: int = 100, full: str = "█", open_ended: str 
     views = Trained.all(data)
     for view in views:
         told += _times(view, views, columns, full, open_ended)
-    return [*told, *_messages(data), *_nodes(data), *_balance(data), *_failures(data), *data.left_out]
+    return [*told, *_messages(data), *_nodes(data), *_balance(data), *_failures(data), *data.caveats, *data.left_out]
 
 
 def _times(view: Trained, views: list[Trained], columns: int, full: str, open_ended: str) -> Iterator[str]:
@@ -119,8 +120,8 @@ def _failed(view: Trained, label: str, columns: int) -> str:
 
 
 def _failed_runs(runs: Iterable[Bundle]) -> list[tuple[Bundle, str]]:
-    """Those of them that failed, with the last line of what they said."""
-    return [(b, (b.manifest.error or "no reason is known").splitlines()[-1]) for b in runs if b.manifest.status != "completed"]
+    """Those of them that failed, with the cause."""
+    return [(b, cause(b.manifest.error)) for b in runs if b.manifest.status != "completed"]
 
 
 def _shortened(text: str, most: int) -> str:
@@ -177,13 +178,20 @@ def _nodes(data: Dataset) -> Iterator[str]:
     for scaled in Scaled.all(data):
         most = scaled.most
         rows = {"what it does on one": scaled.speedup(REFERENCE, most), f"{most} copies": scaled.share(REFERENCE, most)}
+        fewer = {nodes: scaled.speedup(REFERENCE, nodes) for nodes in scaled.nodes if 1 < nodes < most}
         peers = [label for label in scaled.systems if not label.startswith(REFERENCE)]
         rows |= {scaled.title(label): scaled.over("unique_consumption_ratio", label, most) for label in peers}
         known = {name: row for name, row in rows.items() if row is not None}
         if known:
             told = ", ".join(f"{number(row['value'])} x {name}" for name, row in known.items())
             n = "/".join(map(str, sorted({row["n"] for row in known.values()})))
-            yield f"{scaled.name}, {most} nodes: TianJi trains on {told} (n = {n})"
+            yield f"{scaled.name}, {most} nodes: TianJi trains on {told} (n = {n}){_on_fewer(fewer)}"
+
+
+def _on_fewer(rows: Mapping[int, Row | None]) -> str:
+    """What fewer nodes make of one node's throughput."""
+    told = [f"{number(row['value'])} x on {nodes}" for nodes, row in rows.items() if row is not None]
+    return f"; {', '.join(told)} nodes" if told else ""
 
 
 def _balance(data: Dataset) -> Iterator[str]:

@@ -58,6 +58,8 @@ class Dataset:
     """What was read and is not counted, in words."""
     stated: Mapping[str, Statement] = field(default_factory=dict)
     """By session, the plan that was stated before it began."""
+    caveats: Sequence[str] = ()
+    """What makes values less exact than they look, a line each."""
     forecasts: Sequence[Forecasts] = ()
     """What was simulated. No row and no series has anything of it."""
 
@@ -120,6 +122,7 @@ def load(roots: list[Path]) -> Dataset:
     rows: list[Row] = []
     parts: dict[str, list[pd.DataFrame]] = {}
     unusable: list[tuple[Bundle, str]] = []
+    caveats: list[str] = []
     for suite in suites:
         # A suite without bundles has its series, too: empty ones.
         own = {key: runs for key, runs in completed.items() if key.suite == suite} or {Key(suite, "", "", ""): []}
@@ -136,9 +139,10 @@ def load(roots: list[Path]) -> Dataset:
             for name, frame in found.series.items():
                 parts.setdefault(name, []).append(frame.assign(machine=key.machine, options=key.options))
             unusable += found.unusable
+            caveats += found.caveats
     series = {name: joined(frames) for name, frames in parts.items()}
     series["certificate"] = summaries.of_certificates(loaded.certificates)
-    return Dataset(Table(rows), series, unusable, bundles, left_out, loaded.stated, forecasts.read(roots))
+    return Dataset(Table(rows), series, unusable, bundles, left_out, loaded.stated, caveats, forecasts.read(roots))
 
 
 def _check_each(groups: Mapping[Key, list[Bundle]]) -> None:

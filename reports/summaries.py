@@ -39,6 +39,8 @@ class Summary(NamedTuple):
     """By file name without suffix."""
     unusable: Sequence[tuple[Bundle, str]] = ()
     """Those from which nothing is to be had, and why."""
+    caveats: Sequence[str] = ()
+    """What makes values less exact than they look, a line each."""
 
 
 def _understood(b: Bundle) -> convergence.Run:
@@ -112,6 +114,7 @@ def of_scaling(bundles: Sequence[Bundle]) -> Summary:
             unusable.append((b, str(error)))
     runs, thrown_out = checks.steady(runs)
     unusable += thrown_out
+    caveats = checks.caveats(runs)
     laws = ratios.fit_laws(runs)
     rows = ratios.summarise(runs, pairs.of_nodes, laws)
     series = {
@@ -122,7 +125,7 @@ def of_scaling(bundles: Sequence[Bundle]) -> Summary:
         "scaling-laws": ratios.law_points(laws),
         "scaling-curves": ratios.curves(rows, laws),
     }
-    return Summary(rows, series, unusable)
+    return Summary(rows, series, unusable, caveats)
 
 
 SUMMARIES: dict[str, Callable[[Sequence[Bundle]], Summary]] = {

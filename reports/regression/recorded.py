@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from suites.convergence import analysis as convergence
 from suites.records import store
 from suites.records.bundle import Bundle, BundleError
+from suites.records.causes import cause
 from suites.scaling import analysis as scaling
 from suites.statistics.comparison import Comparison, Metric, Round
 from suites.statistics.gate import Better, Rule
@@ -101,7 +102,7 @@ def _failures(base: Side, head: Side) -> Iterator[str]:
     for (key, seed), run in head.items():
         before = base.get((key, seed))
         if before is not None and (before.manifest.status, run.manifest.status) == ("completed", "failed"):
-            reason = (run.manifest.error or "no reason is known").splitlines()[-1]
+            reason = cause(run.manifest.error)
             yield f"{' '.join(key)}, seed {seed}: {reason}"
 
 

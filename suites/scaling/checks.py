@@ -22,6 +22,8 @@ from suites.statistics.summary import label_of
 def steady(runs: Sequence[Run]) -> tuple[list[Run], list[tuple[Bundle, str]]]:
     """Runs whose block stays, and those of blocks that are thrown out, each with the reason.
 
+    Blocks of the smoke profile stay: they are no evidence, and `caveats` says what is wrong with them.
+
     The speed of a cell is the mean over its nodes. A block is thrown out if one of its cells has another speed after the run
     than before it, or another speed than the median over the block's cells. `TOLERANCE` says by how much.
 
@@ -30,13 +32,34 @@ def steady(runs: Sequence[Run]) -> tuple[list[Run], list[tuple[Bundle, str]]]:
     blocks: dict[tuple[Setting, Block], list[Run]] = {}
     for run in runs:
         blocks.setdefault((run.setting, run.block), []).append(run)
-    faults = {key: "; ".join(_faults(members)) for key, members in blocks.items()}
+    faults = {key: "" if _is_smoke(members) else "; ".join(_faults(members)) for key, members in blocks.items()}
     kept = [run for run in runs if not faults[run.setting, run.block]]
     return kept, [
         (run.bundle, f"block {run.block[1]} is thrown out: {fault}")
         for run in runs
         if (fault := faults[run.setting, run.block])
     ]
+
+
+def caveats(runs: Sequence[Run]) -> list[str]:
+    """A line for each block of the smoke profile whose nodes differed in speed, which its speed-ups contain."""
+    blocks: dict[tuple[Setting, Block], list[Run]] = {}
+    for run in filter(lambda run: _is_smoke([run]), runs):
+        blocks.setdefault((run.setting, run.block), []).append(run)
+    lines = []
+    for (setting, block), members in blocks.items():
+        if any(_faults(members)):
+            speeds = [speed for run in members if not run.cores_shared for speed in means(run.bundle) or ()]
+            share = max(speeds) / min(speeds) - 1
+            lines.append(
+                f"{setting.workload}, block {block[1]}: the same loop ran up to {share:.0%} faster on the nodes of one run "
+                "than on those of another; speed-ups can be off by as much"
+            )
+    return lines
+
+
+def _is_smoke(runs: Sequence[Run]) -> bool:
+    return all(run.bundle.manifest.profile == "smoke" for run in runs)
 
 
 def _faults(runs: Sequence[Run]) -> Iterator[str]:

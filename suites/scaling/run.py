@@ -111,7 +111,8 @@ class Scaling(Suite):
             task=task,
             command=[sys.executable, "-m", "suites.scaling.cell"],
             limit_s=workload.budget_seconds,
-            judged=workload if experiment.to_threshold else None,
+            # Copies keep no snapshots: what counts is the time in which all of them run.
+            judged=workload if experiment.to_threshold and not copies else None,
             player=under_test.player(),
             manifest={
                 "system_title": under_test.title,

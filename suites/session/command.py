@@ -14,6 +14,7 @@ import msgspec
 from programs.cli import DONE, FAILED, ConfigError
 from suites.records import predictions, tuned
 from suites.records.bundle import BundleError
+from suites.records.causes import cause
 from suites.records.limits import Text
 from suites.records.statement import MOST_LOOKS
 from suites.session import runner
@@ -199,7 +200,7 @@ def run_session(suite: Suite, wanted: Plan, out: Path, *, resume: bool) -> int:
     failed = [m for m in manifests if m.status != "completed"]
     for m in failed:
         print(
-            f"tianji-bench: {m.workload}, block {m.block}, {m.system}: {m.status}: {(m.error or '').splitlines()[-1]}",
+            f"tianji-bench: {m.workload}, block {m.block}, {m.system}: {m.status}: {cause(m.error)}",
             file=sys.stderr,
         )
     return FAILED if failed else DONE

@@ -16,6 +16,7 @@ import msgspec
 from programs.cli import ConfigError
 from suites.records import bundle, machine, statement
 from suites.records.bundle import PARTIAL, Manifest
+from suites.records.causes import EXIT, cause
 from suites.records.events import AnyEvent, Episode, FirstStep, Phase, Progress, Snapshot
 from suites.records.limits import BundleError
 from suites.session.evaluator import evaluate
@@ -119,7 +120,7 @@ def run(suite: Suite, plan: Plan, out: Path) -> list[Manifest]:
             for cell in cells:
                 reporter.begin(cell)
                 manifest = run_cell(suite, plan, cell, out, reporter.update)
-                reporter.end(manifest.status if manifest.error is None else f"{manifest.status} ({_last_line(manifest.error)})")
+                reporter.end(manifest.status if manifest.error is None else f"{manifest.status} ({cause(manifest.error)})")
     return [bundle.read(out / cell.directory).manifest for cell in plan.cells]
 
 
@@ -205,7 +206,7 @@ def _failure(outcome: local.Outcome, lacks: str | None) -> str | None:
     if outcome.exit_status is None:
         why: str | None = "killed: it had not ended when its time was over"
     else:
-        why = f"exit status {outcome.exit_status}" if outcome.exit_status else lacks
+        why = f"{EXIT} {outcome.exit_status}" if outcome.exit_status else lacks
     return None if why is None else f"{why}\n{outcome.tail}".strip()
 
 
@@ -238,7 +239,3 @@ def _repair(path: Path) -> tuple[list[AnyEvent], str | None]:
         path.rename(path.with_name(REJECTED))
         path.touch()
         return [], str(error)
-
-
-def _last_line(text: str) -> str:
-    return text.splitlines()[-1]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from programs.cli import DONE, FAILED, ConfigError
+from suites.records.causes import cause
 from suites.records.tuned import FILE, MOST_TRIALS, Trial, Tuned
 from suites.tuning import sweep
 
@@ -92,7 +93,7 @@ def table(record: tuple[Trial, ...]) -> Iterator[str]:
         if one.seconds is not None:
             came = f"reached in {one.seconds:.2f} s"
         elif one.status != "completed":
-            came = f"{one.status}: {(one.error or 'no reason known').splitlines()[-1]}"
+            came = f"{one.status}: {cause(one.error)}"
         else:
             came = "not reached" + ("" if one.best_return is None else f", best return {one.best_return:.1f}")
         yield f"{one.budget_share:g} of the budget, {words(one)}: {came}"

@@ -14,6 +14,7 @@ from suites.records.events import Evaluation, Snapshot
 BUDGET, ROUND = 1024, 128
 
 
+@pytest.mark.long
 @pytest.mark.timeout(240)
 def test_every_system_side_by_side(tiny, tmp_path, capsys):
     out = tmp_path / "session"

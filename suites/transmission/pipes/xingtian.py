@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -22,6 +23,7 @@ from baselines.xingtian.assignment import Doors
 from baselines.xingtian.broker import HomeBroker
 from baselines.xingtian.mail import Mail, open_control
 from baselines.xingtian.messages import Notice, address, decode_header, decode_notice
+from programs.process import boot
 from suites.transmission.crew import Crew, CrewSamples, Explorer, Follow, followers, sending
 from suites.transmission.pipe import Broadcast, Message, Pipe, Samples, Setting, payload
 from suites.transmission.traffic import group, in_flight
@@ -108,7 +110,7 @@ def _broker(setting: Setting, name: str) -> Iterator[Doors]:
             open_control(context, _control(doors)) as control,
             HomeBroker(context, doors, range(setting.explorers)) as broker,
         ):
-            broker.serve(control, Hello("broker", PROTOCOL, os.getpid()))
+            broker.serve(control, Hello("broker", PROTOCOL, os.getpid(), boot(), time.monotonic_ns()))
 
     with Crew(replace(setting, explorers=1, beyond=setting.learner), serve):
         yield doors
@@ -122,7 +124,7 @@ def _learner(doors: Doors, crew: Crew, explorers: int) -> Iterator[Mail]:
         Mail(Account(), _control(doors), doors.learner, doors.downward, decode_header) as mail,
     ):
         crew.direct("")
-        if not mail.begin(Hello("learner", PROTOCOL, os.getpid())):
+        if not mail.begin(Hello("learner", PROTOCOL, os.getpid(), boot(), time.monotonic_ns())):
             raise RuntimeError("there was no start")
         crew.wait_ready()
         yield mail
@@ -141,7 +143,7 @@ def _control(doors: Doors) -> str:
 def _mail(doors: Doors, number: int) -> Iterator[Mail]:
     """An explorer's mail, started."""
     with Mail(Account(), _control(doors), doors.explorer(number), doors.upward, decode_notice) as mail:
-        if mail.begin(Hello(f"explorer {number}", PROTOCOL, os.getpid())):
+        if mail.begin(Hello(f"explorer {number}", PROTOCOL, os.getpid(), boot(), time.monotonic_ns())):
             yield mail
 
 

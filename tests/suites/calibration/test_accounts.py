@@ -87,7 +87,7 @@ def test_messages_take_half_a_round_trip_and_the_speed_of_large_ones():
 
 
 def test_a_real_account_becomes_work_that_can_be_drawn():
-    from tianji.environments.vector import describe
+    from tianji.environments.making import describe
 
     reports = []
 

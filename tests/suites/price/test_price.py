@@ -17,7 +17,7 @@ from suites.price import analysis, sweep
 from suites.price.run import Price
 from suites.session.suite import Request
 from tianji.config import NetworkConfig, PPOConfig, TrainConfig
-from tianji.environments.vector import describe
+from tianji.environments.making import describe
 from tianji.messages import Done, Report
 from tianji.worlds import lockstep
 

@@ -82,3 +82,17 @@ def test_a_session_of_which_nothing_stays_has_no_rows(tmp_path):
     found = session(tmp_path, {(8, 0): (100.0, 90.0), (8, 1): (100.0, 90.0)})
     summary = summaries.of_scaling(found)
     assert (summary.rows, len(summary.unusable)) == ([], 12)
+
+
+def test_a_smoke_block_stays_with_a_caveat(tmp_path):
+    """Its answer would have no line otherwise, on a machine whose speed changes."""
+    bundles = [
+        msgspec.structs.replace(b, manifest=msgspec.structs.replace(b.manifest, profile="smoke"))
+        for b in session(tmp_path, {(8, 1): (100.0, 80.0)})
+    ]
+    assert kept(bundles) == ({0, 1}, set())
+    (line,) = checks.caveats([understand(b) for b in bundles])
+    assert "block 1: the same loop ran up to 25% faster" in line
+    summary = summaries.of_scaling(bundles)
+    assert (summary.unusable, list(summary.caveats)) == ([], [line])
+    assert any(row["metric"] == "unique_consumption_speedup_ratio" for row in summary.rows)

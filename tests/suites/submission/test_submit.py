@@ -333,6 +333,7 @@ def test_a_plan_is_needed(good, tmp_path, capsys):
     assert "holds no session.json" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_every_committed_session_is_valid_by_its_manifests_and_the_smallest_of_each_folder_wholly(capsys):
     files = store.sealed([ROOT / "results", ROOT / "docs" / "results"])
     ours = [file for file in files if "submitted" not in file.parts]
