@@ -201,6 +201,7 @@ SYSTEMS: Registry[type[System]] = Registry(
         "sync": "baselines.tianji:Sync",
         "sync-one": "baselines.tianji:SyncOne",
         "tianji": "baselines.tianji:TianJi",
+        "tianji-apart": "baselines.tianji:Apart",
         "tianji-curve": "baselines.tianji:Encrypted",
         "tianji-fan-in-2": "baselines.tianji:TreeOfTwo",
         "tianji-fan-in-4": "baselines.tianji:TreeOfFour",

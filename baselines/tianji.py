@@ -147,6 +147,12 @@ FREE_RUNNING = (
 )
 
 
+BESIDE = (
+    "The first actor lives in the learner's process, as it may with environments that Gymnasium ships. A user's own "
+    "environment has a process of its own, as in tianji-apart."
+)
+
+
 class TianJi(SameCode):
     """Actors, buffer and learner as separate processes; on several nodes a group of them on each, and a Root on the first.
 
@@ -160,6 +166,7 @@ class TianJi(SameCode):
     encrypt = False
     fan_in: int | None = None
     """Most children of a Root. None: one Root for all groups."""
+    placement: Literal["auto", "buffer"] = "auto"
 
     def unable_on(self, workload: Workload, nodes: int) -> str | None:
         if workload.environments % nodes:
@@ -167,6 +174,8 @@ class TianJi(SameCode):
         return None
 
     def deviations(self, task: Task) -> list[str]:
+        if "actor0" in self.config(task).with_learner:
+            return [BESIDE]
         if self.groups == "one" or task.nodes == 1:
             return []
         told = (
@@ -185,6 +194,7 @@ class TianJi(SameCode):
             groups=groups,
             encrypt=self.encrypt,
             fan_in=self.fan_in,
+            placement=self.placement,
             chunk_slots=2 if task.options.get("discipline", _usual(task)) == "strict" else SLOTS,
         )
 
@@ -203,6 +213,17 @@ class TianJi(SameCode):
 def _usual(task: Task) -> str:
     """The default discipline of a task's algorithm."""
     return task.workload.hyperparameters.discipline
+
+
+class Apart(TianJi):
+    """TianJi whose actors all have processes of their own, as they have with an environment that is not shipped."""
+
+    name = "tianji-apart"
+    title = "TianJi, actors apart"
+    placement = "buffer"
+
+    def unable(self, workload: Workload) -> str | None:
+        return None if workload.algo == "ppo" else "its actors are apart as it is; ask for tianji"
 
 
 class OneLearner(TianJi):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
+import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from programs.cli import ConfigError
 from tianji.config import AtariConfig, DQNConfig, IMPALAConfig, NetworkConfig, PPOConfig, SimulatorConfig
 from tianji.environments.atari import is_atari
 from tianji.environments.description import EnvDescription
-from tianji.environments.vector import describe
+from tianji.environments.making import describe
 from tianji.hyperparameters import ALGORITHMS, Hyperparameters
 from tianji.settings import Count, Positive, PositiveFloat, Seconds, Settings
 
@@ -84,6 +85,7 @@ class Workload(Settings, kw_only=True):
             raise ValueError(f"algo is {self.algo}: give a table [{self.algo}] and no other, not {given}")
         if isinstance(self.actors, int) and self.environments % self.actors:
             raise ValueError(f"actors {self.actors}: {self.environments} environments cannot be divided evenly among them")
+        msgspec.structs.force_setattr(self, "network", self.network.of(self.algo, self.env))
         ALGORITHMS[self.algo].check_network(self.algo, self.network.kind)
         if self.network.kind == "factory":
             raise ValueError("a workload's network is of a kind that every system knows, not what a factory makes")
@@ -146,7 +148,7 @@ class Workload(Settings, kw_only=True):
         return self.atari or AtariConfig()
 
     def describe(self) -> EnvDescription:
-        """The environment, as every system sees it; raises as `tianji.environments.vector.describe` does."""
+        """The environment, as every system sees it; raises as `tianji.environments.making.describe` does."""
         return describe(self.env, self.games, self.simulator)
 
     def check_device(self) -> None:

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
-from tianji.environments.vector import Environments, make
+from tianji.environments.making import make
+from tianji.environments.vector import Environments
 
 STEPS = 100
 
@@ -21,7 +22,7 @@ def gymnasiums(count):
 
 
 def ours(count):
-    environments = Environments("CartPole-v1", count)
+    environments = Environments("CartPole-v1", range(count))
     observations, rewards = np.zeros((count, 4), np.float32), np.zeros(count, np.float32)
     environments.reset(list(range(count)))
     return lambda actions: environments.step(actions, observations, rewards), observations, environments.close

@@ -19,6 +19,14 @@ PR_SET_CHILD_SUBREAPER = 36
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
+BOOT = Path("/proc/sys/kernel/random/boot_id")
+
+
+def boot() -> str:
+    """Identity of this host's monotonic clock: all processes since one start of a kernel share it."""
+    return BOOT.read_text(encoding="ascii").strip()
+
+
 def _prctl(option: int, argument: int | bytes) -> None:
     if _libc.prctl(option, argument, 0, 0, 0) != 0:
         errno = ctypes.get_errno()

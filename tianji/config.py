@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Annotated, Any, ClassVar, Literal, cast
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from programs import cores
 from programs.cli import ConfigError
 from tianji import references
 from tianji.disciplines.auto import Auto, Choice
 from tianji.disciplines.discipline import Discipline
 from tianji.disciplines.facts import Facts
 from tianji.disciplines.registry import chooser, make
-from tianji.hyperparameters import DQNConfig, Hyperparameters, IMPALAConfig, PPOConfig
+from tianji.hyperparameters import ALGORITHMS, DQNConfig, Hyperparameters, IMPALAConfig, PPOConfig
 from tianji.settings import Count, Positive, PositiveFloat, Seconds, Settings
 
 __all__ = ["AtariConfig", "DQNConfig", "IMPALAConfig", "NetworkConfig", "PPOConfig", "SimulatorConfig", "TrainConfig"]
@@ -35,10 +38,11 @@ class NetworkConfig(Settings):
     ======================  =====================================================================  ==================
     """
 
-    # The kind fills in `hidden` and `activation`. So settings in use always hold values, except that a network of a factory
-    # has neither layers nor an activation here.
+    # The run's algorithm and environment fill in the kind, and the kind fills in `hidden` and `activation`. So settings in use
+    # always hold values, except that a network of a factory has neither layers nor an activation here.
     kind: Literal["mlp-separate", "mlp-shared", "mlp-q", "nature-shared", "nature-q", "factory"] = cast(Any, UNSET)
-    """Kind of network, from the table above. Default: `factory` if `factory` is set, else `mlp-separate`."""
+    """Kind of network, from the table above. Default: `factory` if `factory` is set, else one that the algorithm trains, with
+    convolutions for Atari games."""
     hidden: tuple[Positive, ...] = cast(Any, UNSET)
     """Widths of the hidden layers, in units. Default: the last column of the table above."""
     activation: Literal["tanh", "relu", "gelu"] = cast(Any, UNSET)
@@ -53,7 +57,9 @@ class NetworkConfig(Settings):
 
     def __post_init__(self) -> None:
         if cast(Any, self.kind) is UNSET:
-            msgspec.structs.force_setattr(self, "kind", "mlp-separate" if self.factory is UNSET else "factory")
+            if self.factory is UNSET:
+                return  # The run knows the kind.
+            msgspec.structs.force_setattr(self, "kind", "factory")
         if self.kind == "factory":
             self._check_factory()
             return
@@ -70,6 +76,14 @@ class NetworkConfig(Settings):
             raise ValueError(f"network {self.kind} has no action values: dueling is for mlp-q and nature-q")
         if self.dueling and not self.hidden:
             raise ValueError("each dueling stream has its own hidden layer: give `hidden` at least one")
+
+    def of(self, algo: str, env: str) -> NetworkConfig:
+        """These settings, with the usual kind for an algorithm and an environment unless they name one."""
+        if cast(Any, self.kind) is not UNSET:
+            return self
+        pictures = env.startswith("ALE/")
+        kinds = ALGORITHMS.get(algo, PPOConfig).networks
+        return msgspec.structs.replace(self, kind=next(kind for kind in kinds if kind.startswith("nature") == pictures))
 
     def _check_factory(self) -> None:
         if self.factory is UNSET:
@@ -183,8 +197,16 @@ class SimulatorConfig(Settings):
         return self.step_seconds > 0 or self.reset_seconds > 0
 
 
+SLOTS = 4
+"""Slots of each actor, unless its discipline needs more."""
 PLACEMENTS = ("auto", "apart", "buffer", "actor")
 """Values of `TrainConfig.placement`."""
+
+
+def _fill(settings: Settings, name: str, default: Callable[[], Any]) -> None:
+    """Set a setting that was left out to its default."""
+    if getattr(settings, name) is UNSET:
+        msgspec.structs.force_setattr(settings, name, default())
 
 
 class TrainConfig(Settings):
@@ -200,25 +222,25 @@ class TrainConfig(Settings):
     """Keys of earlier versions, and what replaced each."""
 
     env: str
-    """Environment: an id registered with Gymnasium, or your own as `module:name` (see `tianji.environments.vector.make`)."""
+    """Environment: an id registered with Gymnasium, or your own as `module:name` (see `tianji.environments.making.make`)."""
     algo: Literal["ppo", "dqn", "impala"] = "ppo"
     """Learning algorithm. Its settings are in the table of the same name."""
     seed: Count = 0
     """Seed of all randomness: initial weights, environments, actions and draws from the replay."""
     groups: Positive = 1
     """Number of groups. Each has its own learner, buffer and actors; a Root averages their models."""
-    actors: Positive = 2
-    """Number of actors in each group."""
-    envs_per_actor: Positive = 4
-    """Number of environments that each actor steps."""
+    actors: Positive = cast(Any, UNSET)
+    """Number of actors in each group. Default: one for each core that may be used, but no more than there are environments."""
+    envs_per_actor: Positive = cast(Any, UNSET)
+    """Number of environments that each actor steps. Default: a group's actors share 8 environments; with DQN there is one."""
     buffer: bool = True
     """Whether a buffer stands between the actors and the learner. False connects them directly: the plain synchronous system
     that the suites compare with."""
     batch_chunks: Positive | None = None
     """Number of chunks that a buffer gathers before it passes them on. None: the discipline decides."""
-    chunk_slots: Positive = 4
+    chunk_slots: Positive = cast(Any, UNSET)
     """Shared-memory slots of each actor, one per chunk: the most chunks that it can have in flight. The discipline decides how
-    many of them are in use."""
+    many of them are in use. Default: 4, or what the discipline needs."""
     send_steps: Positive | None = None
     """Steps of each environment in one chunk, for DQN only. None: a round is one chunk from every actor."""
     discipline: str | dict[str, bool | int | float | str] = cast(Any, UNSET)
@@ -237,7 +259,7 @@ class TrainConfig(Settings):
     channel: Literal["shm", "ipc"] = "shm"
     """How chunks and weights move on one host: through shared memory (`shm`) or inside ZeroMQ messages (`ipc`)."""
     network: NetworkConfig = NetworkConfig()
-    """Network that is trained."""
+    """Network that is trained. Its kind follows from the algorithm and the environment unless it is given."""
     ppo: PPOConfig = PPOConfig()
     """Settings of PPO, used if `algo` is `ppo`."""
     dqn: DQNConfig = DQNConfig()
@@ -260,8 +282,8 @@ class TrainConfig(Settings):
     """Threads that torch uses for updates. None: the learners share the cores that actors leave free, at least one each.
     Perceptrons on a CPU use one thread, and a helper for wide layers where two cores may be used; 1: no helper. All other roles
     use one thread, because more make small matrices slower."""
-    horizon_steps: Positive = 1_000_000
-    """End of learning-rate schedules, in environment steps summed over actors."""
+    horizon_steps: Positive = cast(Any, UNSET)
+    """End of learning-rate schedules, in environment steps summed over actors. Default: `stop_steps`."""
     stop_steps: Positive = 1_000_000
     """Budget of the run, in environment steps summed over actors. Strict groups get equal shares. Other groups share what is
     left, and may exceed the budget by a few rounds."""
@@ -283,11 +305,11 @@ class TrainConfig(Settings):
     """Reaction to an observation or reward that is not finite (NaN, or beyond float32). `end`: the run ends with an error that
     says where. `drop`: the fragment is dropped and counted, and the actor resets its environments; ten in a row end the
     run."""
-    silence_seconds: PositiveFloat | None = 60.0
-    """Seconds after which a process that does not answer is reported, for instance because an environment hangs. None: no
-    check."""
-    replace_silent: bool = False
-    """Whether an actor or a buffer that does not answer is killed and restarted, like one that died."""
+    silence_seconds: PositiveFloat | None = 120.0
+    """Seconds after which a process that does not answer is reported, for instance because an environment hangs, and after
+    which a constructor or a first reset ends the run. None: no check."""
+    replace_silent: bool = True
+    """Whether an actor or a buffer that does not answer is then killed and restarted, like one that died."""
     launcher: Literal["local", "ray"] = "local"
     """Where role processes run: on this host, or on a running Ray cluster."""
     ray_address: str = "auto"
@@ -301,6 +323,13 @@ class TrainConfig(Settings):
     """`real`: processes run in parallel. `lockstep`: all roles take turns in one process, and runs repeat bit for bit."""
 
     def __post_init__(self) -> None:
+        if not isinstance(self.env, str):
+            raise TypeError(
+                f"env is {references.kind_of(self.env)}: name it, as a registered id or as module:name, because other "
+                "processes import it"
+            )
+        self._check_types()
+        self._fill_in()
         if self.updater == "numpy" and self.device == "cuda":
             raise ValueError("updater 'numpy' runs on the cpu only; use updater 'torch' with device 'cuda'")
         self.hyperparameters.check_network(self.algo, self.network.kind)
@@ -317,6 +346,23 @@ class TrainConfig(Settings):
                 "raise it"
             )
 
+    def _check_types(self) -> None:
+        """Check what Python code gave, as `convert` checks plain data. Raises ValueError."""
+        for name, kind in _types().items():
+            try:
+                if (value := getattr(self, name)) is not UNSET:
+                    msgspec.convert(value, kind)
+            except msgspec.ValidationError as error:
+                raise ValueError(f"{name}: {error}") from None
+
+    def _fill_in(self) -> None:
+        """Give every setting that was left out its default, which follows from others. These rules stand nowhere else."""
+        fill, algorithm = functools.partial(_fill, self), ALGORITHMS.get(self.algo, PPOConfig)
+        msgspec.structs.force_setattr(self, "network", self.network.of(self.algo, self.env))
+        fill("actors", lambda: max(1, min(int(cores.usable()), algorithm.environments)))
+        fill("envs_per_actor", lambda: max(1, algorithm.environments // self.actors))
+        fill("horizon_steps", lambda: self.stop_steps)
+
     def _check_discipline(self) -> None:
         chosen = self.discipline
         if cast(Any, chosen) is UNSET:
@@ -327,6 +373,7 @@ class TrainConfig(Settings):
             raise ValueError("discipline needs a name, for instance discipline.name=relaxed")
         msgspec.structs.force_setattr(self, "discipline", chosen)
         try:
+            _fill(self, "chunk_slots", lambda: max(SLOTS, make(chosen, self._facts(SLOTS)).enough_slots))
             self.rule  # noqa: B018 (whether it can be made)
         except ConfigError as error:
             raise ValueError(str(error)) from None
@@ -355,10 +402,13 @@ class TrainConfig(Settings):
     @property
     def facts(self) -> Facts:
         """Sizes of one group, for its discipline."""
+        return self._facts(self.chunk_slots)
+
+    def _facts(self, slots: int) -> Facts:
         own = self.hyperparameters
         return Facts(
             producers=self.actors,
-            slots=self.chunk_slots,
+            slots=slots,
             round_chunks=self.round_chunks,
             chunk_samples=self.chunk_samples,
             reuse=self.reuse,
@@ -418,3 +468,9 @@ class TrainConfig(Settings):
     def reuse(self) -> float:
         """Samples per insert that a round aims at: rows trained on per environment step."""
         return self.hyperparameters.reuse(self.round_steps)
+
+
+@functools.cache
+def _types() -> dict[str, Any]:
+    """Types of all settings, by name."""
+    return {field.name: field.type for field in msgspec.structs.fields(TrainConfig)}

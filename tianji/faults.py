@@ -14,6 +14,10 @@ class Misshapen(Exception):
     """An environment returned an observation whose shape differs from that of its space."""
 
 
+class EnvironmentFailed(Exception):
+    """An environment raised. The text names the environment, the call and the cause."""
+
+
 LASTING = (NotFinite, Misshapen)
 """Faults after which no role is restarted."""
 
@@ -21,7 +25,7 @@ LASTING = (NotFinite, Misshapen)
 def told(error: BaseException) -> str:
     """An exception in one line: type, text, and where it was raised."""
     text = " ".join(str(error).split())
-    if isinstance(error, LASTING):
+    if isinstance(error, (*LASTING, EnvironmentFailed)):
         return text
     frames = traceback.extract_tb(error.__traceback__)
     where = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""

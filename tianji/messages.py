@@ -13,7 +13,7 @@ from msgspec import Meta, Struct
 
 from tianji.settings import Count
 
-PROTOCOL = 7
+PROTOCOL = 8
 """Version of the protocol. Peers of different versions refuse each other at the first message."""
 
 
@@ -175,6 +175,9 @@ class Hello(Struct, frozen=True, array_like=True, tag=10):
     role: str
     protocol: int
     pid: int
+    boot: str = ""
+    """Identity of the clock of its host; see `programs.process.boot`."""
+    at_ns: int = 0
 
 
 class Started(Struct, frozen=True, array_like=True, tag=11):
@@ -282,6 +285,10 @@ class Stop(Struct, frozen=True, array_like=True, tag=21):
     reason: str
 
 
+class Taken(Struct, frozen=True, array_like=True, tag=29):
+    """From the launcher, to a learner: a snapshot was taken."""
+
+
 class Ping(Struct, frozen=True, array_like=True, tag=27):
     """From the launcher: answer with `Pong`, because no message came for a while."""
 
@@ -293,7 +300,7 @@ class Pong(Struct, frozen=True, array_like=True, tag=28):
 
 
 FromRole = PortsOpen | Hello | Started | Episodes | Snapshot | Saved | Progress | Done | Report | Failed | Pong
-ToRole = Wiring | Start | Save | Stop | Ping
+ToRole = Wiring | Start | Save | Stop | Ping | Taken
 OnEdge = Batch | Credit | Join | Welcome | Refused | Introduce | Segment | Leave | Subscribe | Board | Ready | Weights
 
 NO_MESSAGE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, OverflowError)

@@ -123,6 +123,11 @@ def attempt(action: Callable[[], Any], doing: str) -> Any:
         raise ConfigError(f"{doing}, it raises {told(error)}") from error
 
 
+def kind_of(value: Any) -> str:
+    """Kind of an object in words, for errors."""
+    return "a function" if callable(value) and not isinstance(value, type) else f"of type {type(value).__name__}"
+
+
 def told(error: BaseException) -> str:
     """Type and text of an exception on one line."""
     text = " ".join(str(error).split())

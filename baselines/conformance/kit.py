@@ -28,7 +28,7 @@ PPO = Workload(
     env=trial.ENV,
     algo="ppo",
     environments=4,
-    network=NetworkConfig(hidden=(16, 16)),
+    network=NetworkConfig(kind="mlp-separate", hidden=(16, 16)),
     ppo=PPOConfig(rollout_steps=32, minibatch_size=64, epochs=2, learning_rate=1e-3, learning_rate_schedule="linear"),
     horizon_steps=4096,
     budget_steps=2048,

@@ -14,7 +14,7 @@ from baselines.xingtian.assignment import Assignment
 from tianji.algorithms import networks
 from tianji.channel.security import Keys
 from tianji.config import TrainConfig
-from tianji.environments.vector import describe
+from tianji.environments.making import describe
 from tianji.launch.children import Children
 from tianji.launch.control import control_socket, private_folder, tcp_control_socket
 from tianji.launch.crew import Crew

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 import traceback
 
 import msgspec
@@ -15,7 +16,7 @@ from baselines.xingtian.assignment import Assignment
 from baselines.xingtian.explorer import Explorer
 from baselines.xingtian.learner import Learner
 from baselines.xingtian.mail import open_control
-from programs.process import die_with_parent, name_process
+from programs.process import boot, die_with_parent, name_process
 from tianji.messages import PROTOCOL, Failed, Hello, encode
 
 
@@ -37,7 +38,7 @@ def play(told: bytes) -> bool:
 def perform(assignment: Assignment) -> bool:
     """Do what it says, to its end; False when that failed (the launcher has been told why)."""
     name_process(f"xt-{assignment.name}")
-    hello = Hello(assignment.name, PROTOCOL, os.getpid())
+    hello = Hello(assignment.name, PROTOCOL, os.getpid(), boot(), time.monotonic_ns())
     try:
         match assignment.kind:
             case "learner":

@@ -30,7 +30,7 @@ class Sampling:
         numbers = range(config.envs_per_actor)
         drawn = [seeds.sequence(config.seed, Stream.ENVIRONMENT, number).generate_state(2) for number in numbers]
         self._noise = [np.random.default_rng(action_seed) for _, action_seed in drawn]
-        self._envs = Environments(config.env, config.envs_per_actor, config.atari)
+        self._envs = Environments(config.env, range(config.envs_per_actor), config.atari)
         self.observation = self._envs.reset([int(env_seed) for env_seed, _ in drawn])
         self._reward = np.zeros(config.envs_per_actor, np.float32)
 

@@ -34,6 +34,7 @@ from tianji.launch.supervisor import Supervisor
 from tianji.messages import LIFE, ChunkHeader, Done, Episodes, Report, SlotRef, Snapshot, encode
 from tianji.run.training import train
 from tianji.topology import Topology, build, chunk_edge, parameters, seats
+from tianji.worlds import publication
 from tianji.worlds.real import Assignment, LocalAssignment
 
 T = TypeVar("T")
@@ -156,7 +157,7 @@ def learning(config: TrainConfig, describe: EnvDescription, window: Window) -> l
                 # After the credit, as actors do: what is sent for it then is of the newest policy.
                 newest = board.latest(weights)
                 if newest is not None:
-                    version = newest >> 1
+                    version = publication.read(newest).version
                     if version:
                         window.see(time.monotonic_ns(), version)
                 if version is None or not any(credit):

@@ -16,7 +16,7 @@ from programs.cli import ConfigError
 from tianji.__main__ import parser
 from tianji.commands.settings import settings
 from tianji.config import TrainConfig
-from tianji.environments.vector import describe
+from tianji.environments.making import describe
 from tianji.run.training import check_state, train
 from tianji.run_folder import RunFolder
 

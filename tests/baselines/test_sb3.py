@@ -18,7 +18,7 @@ from tianji.algorithms import dqn_torch, ppo_torch
 from tianji.algorithms.dqn import Regression, epsilon
 from tianji.algorithms.networks import ActorCritic, QNetwork
 from tianji.algorithms.ppo import PPO, Rollouts
-from tianji.environments.vector import describe
+from tianji.environments.making import describe
 
 NETWORKS = [ActorCritic(4, (64, 64), 2), QNetwork(4, (256, 256), 2)]
 

@@ -18,7 +18,7 @@ from suites.session import catalogue
 from tianji.algorithms.dqn import epsilon
 from tianji.algorithms.networks import ActorCritic, QNetwork
 from tianji.algorithms.ppo import PPO
-from tianji.environments.vector import describe
+from tianji.environments.making import describe
 
 NETWORKS = [ActorCritic(4, (64, 64), 2), QNetwork(4, (256, 256), 2)]
 SCRIPT = ROOT / "tests" / "helpers" / "sbx_runs.py"

@@ -4,7 +4,7 @@ import os
 import threading
 import traceback
 
-from tianji.environments.vector import describe
+from tianji.environments.making import describe
 from tianji.launch.control import control_socket
 from tianji.launch.crew import Crew
 from tianji.launch.supervisor import Supervisor
@@ -53,6 +53,7 @@ class Threads(Crew):
             thread.join(LIMIT_S)
             assert not thread.is_alive()
         os.close(self._bell)
+        return ()
 
 
 def run(config, trace, listener=lambda message: None):

@@ -11,7 +11,7 @@ PPO = Workload(
     env="CartPole-v1",
     algo="ppo",
     environments=8,
-    network=NetworkConfig(hidden=(32, 32)),
+    network=NetworkConfig(kind="mlp-separate", hidden=(32, 32)),
     ppo=PPOConfig(rollout_steps=16, minibatch_size=32, epochs=2, learning_rate=1e-3, learning_rate_schedule="linear"),
     horizon_steps=4096,
     budget_steps=2100,

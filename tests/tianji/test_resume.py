@@ -19,7 +19,7 @@ from programs.cli import INTERRUPTED, ConfigError, run
 from tianji.__main__ import main
 from tianji.policy import load_policy
 from tianji.run.training import train
-from tianji.run_folder import RunFolder, read_state, replacing, state_path
+from tianji.run_folder import RunFolder, Tally, read_state, replacing, state_path
 from tianji.tensors import save_tensors
 
 FAST = ["--env", "CartPole-v1", "--quiet", "--stop-steps", "2048", "--set", "ppo.rollout_steps=32"]
@@ -78,6 +78,17 @@ def test_lockstep_runs_are_resumed_too(small, tmp_path, more):
     result = train(small(world="lockstep", stop_steps=4096, **more), out=tmp_path / "run", resume=True)
     assert result.outcome == "steps"
     assert 4096 - result.steps < result.config.round_steps
+
+
+@pytest.mark.parametrize("world", ["real", "lockstep"])
+def test_a_run_that_stores_nothing_goes_on_from_what_was_stored(small, tmp_path, world):
+    """It started from scratch, without a word."""
+    train(small(world=world), out=tmp_path / "run")
+    stored = state_path(RunFolder(tmp_path / "run").state, 0)
+    before = stored.read_bytes()
+    first = train(small(world=world, stop_steps=4096, checkpoint_seconds=None), out=tmp_path / "run", resume=True)
+    assert (first.steps, first.version) == (4096, 256)
+    assert stored.read_bytes() == before
 
 
 @pytest.mark.parametrize(
@@ -190,6 +201,23 @@ def test_curves_for_tensorboard(small, tmp_path):
     assert points["throughput/updates_per_s", 2000] == 10
     assert points["return/mean_of_100", 2000] == 30
     assert points["staleness/mean_versions", 1000] == 2
+
+
+def test_curves_of_a_run_that_is_resumed_begin_with_numbers(tmp_path, recwarn):
+    """Lengths of earlier episodes are not stored: their mean was NaN, with a warning."""
+    from tianji.messages import Progress
+    from tianji.run.display import Live
+    from tianji.run.tensorboard import Curves
+
+    live = Live()
+    live.go_on(Tally(10.0, 3, [20.0, 30.0]))
+    assert live.see(Progress("learner g0", 10**9, {"steps": 1000.0, "optimizer_steps": 10.0}))
+    with Curves(tmp_path) as curves:
+        curves.add(live)
+    (file,) = tmp_path.iterdir()
+    assert b"mean_of_100" in file.read_bytes()
+    assert b"length_of_100" not in file.read_bytes()
+    assert not recwarn.list
 
 
 def test_a_run_whose_launcher_is_killed_can_be_resumed(tmp_path):

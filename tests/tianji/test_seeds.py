@@ -6,7 +6,7 @@ import numpy as np
 
 from tianji import seeds
 from tianji.algorithms import algorithm
-from tianji.environments.vector import describe
+from tianji.environments.making import describe
 from tianji.seeds import Stream
 
 

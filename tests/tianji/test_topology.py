@@ -6,11 +6,10 @@ import pytest
 
 from programs.cli import ConfigError
 from tianji.config import TrainConfig
-from tianji.environments.vector import describe
 from tianji.launch.job import at_open_ports, known_to, neighbours
 from tianji.settings import convert
-from tianji.topology import Topology, addresses, build, lay_out, place, seats, within_processes
-from tianji.worlds.real import Assignment, learner_threads
+from tianji.topology import Topology, addresses, lay_out, place, seats, within_processes
+from tianji.worlds.threads import learner_threads
 
 
 def roles_of(**settings):
@@ -155,12 +154,10 @@ def test_a_learner_computes_in_the_cores_that_actors_beside_it_leave():
     """Two groups of 4 actors on two nodes of 8 cores: each learner has 4 threads; both on one node share what is left."""
     config = TrainConfig(env="CartPole-v1", groups=2, actors=4)
     roles = lay_out(config)
-    topology = build(config, "memory://x")
 
     def threads(nodes):
         found = neighbours(roles, place(roles, nodes))["learner g1"]
-        spec = next(role for role in roles if role.name == "learner g1")
-        return learner_threads(Assignment((spec,), config, describe(config.env), topology, "", beside=found), 8)
+        return learner_threads(config, found["actor"], found["learner"], usable=8.0)
 
     assert threads(2) == 4
     assert threads(1) == 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from argparse import ArgumentParser
 from typing import Any
 
@@ -11,7 +10,6 @@ import msgspec
 from programs.cli import ConfigError
 from tianji.commands.trust import check_trust
 from tianji.config import TrainConfig
-from tianji.hyperparameters import ALGORITHMS, PPOConfig
 from tianji.settings import assign, constraint, convert, read_toml
 
 NAMED = (
@@ -62,15 +60,6 @@ def settings(options: Any) -> TrainConfig:
         raise ConfigError(
             "train: --env is missing; name a Gymnasium environment, for instance CartPole-v1, or your own as module:Class"
         )
-    # The check of all settings reports an unknown algorithm.
-    algorithm = ALGORITHMS.get(data.get("algo", "ppo"), PPOConfig)
-    images = isinstance(data["env"], str) and data["env"].startswith("ALE/")
-    data.setdefault("network", {"kind": next(kind for kind in algorithm.networks if kind.startswith("nature") == images)})
-    if "actors" not in data:
-        data["actors"] = max(1, min(len(os.sched_getaffinity(0)), algorithm.environments))
-    if "envs_per_actor" not in data and isinstance(data["actors"], int) and data["actors"] > 0:
-        data["envs_per_actor"] = max(1, algorithm.environments // data["actors"])
-    data.setdefault("horizon_steps", data.get("stop_steps", 1_000_000))
     return convert(data, TrainConfig, str(options.config) if options.config else "train")
 
 

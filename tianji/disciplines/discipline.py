@@ -78,18 +78,27 @@ class Discipline(ABC):
         ConfigError
             names a value that would work.
         """
-        facts, held, gathered = self.facts, self.facts.round_chunks, self.gathered
+        facts, held = self.facts, self.facts.round_chunks
         slots = facts.producers * facts.slots
-        if not facts.replays and slots == held and held % gathered == 0:
+        if not facts.replays and slots == held and held % self.gathered == 0:
             return  # Chunks move in whole batches, and every slot is in the round.
-        if facts.replays and self.mode != "two-sided":
-            held = 1  # Chunks go into a replay on arrival and no credit is withheld, so slots need not hold a round.
-        least = held + gathered - 1
-        if slots < least:
+        if slots < self._under_way:
             raise ConfigError(
-                f"chunk_slots {facts.slots}: {facts.producers} actors have {slots} slots, and {least} chunks are under way "
-                f"in a round; raise it to {-(-least // facts.producers)} or more"
+                f"chunk_slots {facts.slots}: {facts.producers} actors have {slots} slots, and {self._under_way} chunks are "
+                f"under way in a round; raise it to {-(-self._under_way // facts.producers)} or more"
             )
+
+    @property
+    def _under_way(self) -> int:
+        """Chunks that a learner and a buffer hold in a round."""
+        # Into a replay chunks go on arrival, so that slots hold no round of them unless credit is withheld.
+        held = 1 if self.facts.replays and self.mode != "two-sided" else self.facts.round_chunks
+        return held + self.gathered - 1
+
+    @property
+    def enough_slots(self) -> int:
+        """Slots of each actor with which no role can wait for ever."""
+        return -(-self._under_way // self.facts.producers)
 
     # Questions of an actor.
 
@@ -101,7 +110,7 @@ class Discipline(ABC):
         begun
             number of fragments that it has begun since it was connected.
         heard
-            number of versions of the weights that it has received since then.
+            number of versions of the weights published since then, up to the one that it has.
         """
         return heard > 0
 

@@ -42,6 +42,10 @@ class ExactlyOneRound(Strict):
             )
 
     @property
+    def enough_slots(self) -> int:
+        return max(2, super().enough_slots)
+
+    @property
     def gathered(self) -> int:
         # A buffer that gathers could hold a chunk of this round until those of the next round come, and they wait for this one.
         return 1

@@ -34,18 +34,21 @@ class Free(Off):
     laws: ClassVar[tuple[Law, ...]] = (leaves_slots(ROOM), each_chunk_once)
 
     def check(self) -> None:
-        # A round may be of one fast actor's chunks alone; beside them one may wait.
-        least = (1 if self.facts.replays else self.facts.round_chunks) + 1 + ROOM
-        if self.facts.slots < least:
+        if self.facts.slots < self.enough_slots:
             raise ConfigError(
-                f"chunk_slots {self.facts.slots}: under discipline {self.name!r} an actor needs {least} slots to wait for "
-                "nothing; raise it"
+                f"chunk_slots {self.facts.slots}: under discipline {self.name!r} an actor needs {self.enough_slots} slots to "
+                "wait for nothing; raise it"
             )
         if self.facts.gathered not in (None, 1):
             raise ConfigError(
                 f"batch_chunks {self.facts.gathered}: under discipline {self.name!r} a buffer passes chunks on one by one"
             )
         super().check()
+
+    @property
+    def enough_slots(self) -> int:
+        # A round may be of one fast actor's chunks alone; beside them one may wait.
+        return max(super().enough_slots, (1 if self.facts.replays else self.facts.round_chunks) + 1 + ROOM)
 
     @property
     def gathered(self) -> int:

@@ -39,7 +39,7 @@ class Began:
     begun: int
     """Number of fragments that it had begun before."""
     heard: int
-    """Number of versions of the weights that it had received by then."""
+    """Number of versions of the weights that its learner had published by then, since it was connected."""
     in_flight: int = 0
     """Fragments of its group, including this one, that had begun and whose round had not ended."""
     handed: int = 0

@@ -74,12 +74,16 @@ class QuotaFree(Discipline):
             raise ConfigError(
                 f"batch_chunks {facts.gathered}: under discipline {self.name!r} a buffer passes chunks on one by one"
             )
-        # Each actor keeps a slot for its last chunk.
-        if facts.producers * (facts.slots - 1) < self.whole:
+        if facts.slots < self.enough_slots:
             raise ConfigError(
                 f"chunk_slots {facts.slots}: {facts.producers} actors fill all but one slot each before the {self.whole} "
-                f"fragments that close a round are there; raise it to {-(-self.whole // facts.producers) + 1} or more"
+                f"fragments that close a round are there; raise it to {self.enough_slots} or more"
             )
+
+    @property
+    def enough_slots(self) -> int:
+        # Each actor keeps a slot for its last chunk.
+        return -(-self.whole // self.facts.producers) + 1
 
     @property
     def gathered(self) -> int:

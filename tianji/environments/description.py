@@ -25,6 +25,8 @@ class EnvDescription:
     actions: int
     stack: int = 1
     """Number of successive observations (frames) in one input of the network."""
+    shipped: bool = False
+    """Whether a well-known package ships it, so that an actor may step it in its learner's process."""
 
     @property
     def image(self) -> bool:

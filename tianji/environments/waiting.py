@@ -22,7 +22,7 @@ from gymnasium.vector import SyncVectorEnv
 
 from tianji.config import AtariConfig, SimulatorConfig
 from tianji.environments.delays import Delayed, Delays
-from tianji.environments.vector import make
+from tianji.environments.making import make
 from tianji.settings import convert
 
 ID = "Simulated-v0"

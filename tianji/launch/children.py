@@ -6,15 +6,17 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Collection, Sequence
 
 from tianji.launch.crew import Crew
+from tianji.launch.leftovers import Leftovers
 from tianji.launch.node import Node
 
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS"), "1")
 """One thread for each process, because thread pools of several roles would compete for the cores."""
-PARTING_S = 5.0
-"""Seconds that a process may take to end after its final report."""
+PARTING_S = 4.0
+"""Seconds that processes may take to end after their final reports."""
 
 
 class Children(Crew):
@@ -23,6 +25,7 @@ class Children(Crew):
     def __init__(self) -> None:
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._pidfds: dict[str, int] = {}
+        self._leftovers = Leftovers()
 
     def spawn(self, name: str, command: Sequence[str], assignment: bytes, node: Node | None = None) -> None:
         """Start `python -m COMMAND`, on `node` if there is one, with the assignment on its standard input."""
@@ -30,7 +33,7 @@ class Children(Crew):
             [sys.executable, "-m", *command],
             stdin=subprocess.PIPE,
             stdout=2,  # Whatever a library prints goes to our stderr; sys.stderr may be no file at all (a notebook).
-            env={**os.environ, **ONE_THREAD},
+            env={**os.environ, **ONE_THREAD, **self._leftovers.mark},
             preexec_fn=None if node is None else node.enter,
         )
         self._processes[name] = process
@@ -58,15 +61,19 @@ class Children(Crew):
     def kill(self, name: str) -> None:
         self._processes[name].send_signal(signal.SIGKILL)
 
-    def end(self, orderly: Collection[str]) -> None:
+    def end(self, orderly: Collection[str]) -> Collection[str]:
         for name, process in self._processes.items():
             if name not in orderly:
                 process.send_signal(signal.SIGKILL)
-        for process in self._processes.values():
+        late, deadline = [], time.monotonic() + PARTING_S
+        for name, process in self._processes.items():
             try:
-                process.wait(timeout=PARTING_S)
+                process.wait(timeout=max(0.0, deadline - time.monotonic()))
             except subprocess.TimeoutExpired:
+                late.append(name)
                 process.kill()
                 process.wait()
         while self._pidfds:
             os.close(self._pidfds.popitem()[1])
+        self._leftovers.end()
+        return late

@@ -26,5 +26,11 @@ class Crew(ABC):
         """Kill a process."""
 
     @abstractmethod
-    def end(self, orderly: Collection[str]) -> None:
-        """End all processes: those named end by themselves, the others are killed."""
+    def end(self, orderly: Collection[str]) -> Collection[str]:
+        """End all processes: those named end by themselves, the others are killed.
+
+        Returns
+        -------
+        collection of str
+            those of the named processes that did not end by themselves.
+        """

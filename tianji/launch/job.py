@@ -12,9 +12,10 @@ from pathlib import Path
 
 from tianji.config import TrainConfig
 from tianji.environments.description import EnvDescription
+from tianji.environments.place import Doing
 from tianji.launch.events import CoreLost, Heard, Listener, Restarted, RoleFailed
 from tianji.launch.node import Cluster
-from tianji.launch.supervisor import Recovery, backoff_s
+from tianji.launch.recovery import Recovery, backoff_s
 from tianji.launch.trial import Trial
 from tianji.messages import Started
 from tianji.run_folder import read_values, state_path
@@ -29,23 +30,38 @@ Respawn = Callable[[str, int, int, dict[str, str]], None]
 """See `tianji.launch.supervisor.Recovery`."""
 
 
-def recovery_of(config: TrainConfig, at: Mapping[str, Sequence[RoleSpec]], store: Store | None, respawn: Respawn) -> Recovery:
+def recovery_of(
+    config: TrainConfig,
+    at: Mapping[str, Sequence[RoleSpec]],
+    store: Store | None,
+    respawn: Respawn,
+    doing: Callable[[str], Doing | None] = lambda name: None,
+) -> Recovery:
     """Recovery settings of a run: actors and buffers are restarted, and learners store their state.
 
     Parameters
     ----------
     at
         the roles of each process, by its name.
+    doing
+        function that says which call into an environment a process is in.
     """
+
     kinds = {name: roles[0].kind for name, roles in at.items()}
+
+    def told(name: str) -> str | None:
+        call = doing(name)
+        return None if call is None else f"environment {config.env}, number {call.number}: its {call.deed}"
+
     return Recovery(
         respawn=respawn,
         replaceable=frozenset(name for name, kind in kinds.items() if kind in ("actor", "buffer")),
         restarts=config.restarts,
-        savers=frozenset(name for name, kind in kinds.items() if kind == "learner" and store is not None),
+        savers=frozenset(name for name, kind in kinds.items() if kind == "learner" and store is not None and store.saves),
         save_every_s=config.checkpoint_seconds,
         silence_s=config.silence_seconds,
         replace_silent=config.replace_silent,
+        doing=told,
     )
 
 
@@ -116,7 +132,9 @@ class Job:
             stores = config.checkpoint_seconds is not None and config.restarts
             if folder is None and config.launcher == "local" and (stores or trial is not None):
                 folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tianji-state-")))
-            store = None if folder is None else Store(str(folder.absolute()), self.resume)
+            # Under `auto`, the second launch goes on from what the first one stored.
+            saves = config.checkpoint_seconds is not None or trial is not None
+            store = None if folder is None else Store(str(folder.absolute()), self.resume, saves)
             launches, first_cause = 0, ""
             while True:
                 seconds = config.stop_seconds
@@ -128,7 +146,7 @@ class Job:
                         return
                     assert folder is not None
                     self.config = config.under(trial.choose())
-                    store = Store(str(folder.absolute()), resume=True)
+                    store = Store(str(folder.absolute()), resume=True, saves=saves)
                 except CoreLost as lost:
                     first_cause = first_cause or str(lost)
                     stored = folder is not None and all(state_path(folder, g).exists() for g in range(config.groups))
@@ -139,7 +157,7 @@ class Job:
                     hear(Restarted("", str(lost), after, time.monotonic_ns()))
                     time.sleep(after)
                     launches += 1
-                    store = Store(str(folder.absolute()), resume=True)
+                    store = Store(str(folder.absolute()), resume=True, saves=saves)
 
     def past(self, spec: RoleSpec, store: Store | None) -> Past:
         """History of a role before the checkpoint: for actors, their share of their group's steps."""

@@ -9,10 +9,12 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import ExitStack
+from pathlib import Path
 
 import msgspec
 
 from tianji.channel.security import Keys
+from tianji.environments.place import Place
 from tianji.launch.children import Children
 from tianji.launch.control import control_socket, private_folder, tcp_control_socket
 from tianji.launch.events import Listener
@@ -50,13 +52,25 @@ def launch(job: Job, listener: Listener, store: Store | None, stop_seconds: floa
             hosts = {node: cluster.nodes[node].address for node in folders}
             topology = Topology(roles, addresses(config, roles, where, folders, hosts))
         told = None if keys is None else (keys.public.decode(), keys.secret.decode())
-        children = Children()
+        children, noted = Children(), Path(stack.enter_context(private_folder()))
 
         def spawn(name: str, past: Past, told_of: Topology) -> None:
             host = hosts.get(where[name])
             assignment = Assignment(
-                at[name], config, job.describe, told_of, control_uri, past, store, told, host, badges[name], beside[name]
+                at[name],
+                config,
+                job.describe,
+                told_of,
+                control_uri,
+                past,
+                store,
+                told,
+                host,
+                badges[name],
+                beside[name],
+                str(_place(noted, name)),
             )
+            places[name] = Place.made(_place(noted, name))
             children.spawn(
                 name,
                 ["tianji.worlds.real", f"tj-{name}"],
@@ -71,12 +85,18 @@ def launch(job: Job, listener: Listener, store: Store | None, stop_seconds: floa
 
         # Emulated nodes share this host's cores.
         at = {specs[0].name: specs for specs in seats(config, topology.roles)}
+        places: dict[str, Place] = {}
         beside = neighbours(topology.roles, dict.fromkeys(where, 0))
         badges = new_badges(at)
-        recovery = recovery_of(config, at, store, respawn)
+        recovery = recovery_of(config, at, store, respawn, lambda name: places[name].doing())
         known = known_to(at, topology)
         supervisor = Supervisor(control, children, frozenset(at), listener, recovery, badges, at_open_ports(known))
         stack.callback(supervisor.end)
         for name, specs in at.items():
             spawn(name, job.past(specs[0], store), known[name])
         supervisor.supervise(stop_seconds)
+
+
+def _place(folder: Path, name: str) -> Path:
+    """File in which a process notes what it does with its environments."""
+    return folder / name.replace(" ", "-")

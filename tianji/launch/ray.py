@@ -179,7 +179,7 @@ class RayCrew(Crew):
     def kill(self, name: str) -> None:
         ray.kill(self.actors[name])
 
-    def end(self, orderly: Collection[str]) -> None:
+    def end(self, orderly: Collection[str]) -> Collection[str]:
         poller = zmq.Poller()
         poller.register(self._bell, zmq.POLLIN)
         while self._playing & set(orderly) and poller.poll(int(PARTING_S * 1000)):
@@ -189,6 +189,7 @@ class RayCrew(Crew):
             self._bell = -1
         for actor in self.actors.values():
             ray.kill(actor)
+        return ()
 
 
 def launch(job: Job, listener: Listener, store: Store | None, stop_seconds: float | None) -> None:

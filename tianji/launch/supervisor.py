@@ -10,15 +10,19 @@ import os
 import select
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import zmq
 
+from programs.process import boot
+from tianji.launch.clocks import Clocks
 from tianji.launch.crew import Crew
 from tianji.launch.events import CoreLost, Heard, Listener, Restarted, RoleFailed, Trouble
+from tianji.launch.recovery import Recovery, backoff_s
 from tianji.launch.saves import Saves
 from tianji.launch.silence import Silence
+from tianji.launch.starts import LOOK_S, Starts
 from tianji.messages import (
     ACTOR_STEPS,
     PROTOCOL,
@@ -33,51 +37,25 @@ from tianji.messages import (
     Report,
     Save,
     Saved,
+    Snapshot,
     Start,
     Stop,
+    Taken,
     Wiring,
     decode_from_role,
     encode,
 )
 
-SETUP_LIMIT_S = 120.0
-"""Seconds in which all roles must have connected."""
 DRAIN_LIMIT_S = 20.0
 """Seconds that roles have after a stop to finish their work and report."""
 DRAIN_SAVES = 3.0
 """Further time after a stop, as a multiple of the longest save, because learners save once more."""
-INTERRUPT_LIMIT_S = 5.0
+INTERRUPT_LIMIT_S = 4.0
 """Seconds that roles without state to save have after an interrupt."""
 LOOKS = 4
 """Number of checks for silent processes within the time limit of silence."""
 LAST_WORDS_S = 1.0
 """Seconds that the last messages of a process may take after it ended by itself."""
-BACKOFF_S, BACKOFF_MAX_S = 0.25, 8.0
-"""Seconds before the first restart of a role, and the most. Each further restart waits twice as long."""
-
-
-def backoff_s(earlier: int) -> float:
-    """Seconds to wait before a restart, after `earlier` earlier restarts of the role."""
-    return min(BACKOFF_S * 2.0**earlier, BACKOFF_MAX_S)
-
-
-@dataclass
-class Recovery:
-    """Permitted restarts and saves of a run."""
-
-    respawn: Callable[[str, int, int, dict[str, str]], None] | None = None
-    """Function that restarts a role, from its name, its number of earlier processes, their environment steps, and addresses."""
-    replaceable: frozenset[str] = frozenset()
-    """Roles without which others can continue for a while."""
-    restarts: int = 0
-    """Most restarts of each role."""
-    savers: frozenset[str] = frozenset()
-    """Roles that save their state on request."""
-    save_every_s: float | None = None
-    silence_s: float | None = None
-    """Seconds without an answer after which a role is reported; None: no check."""
-    replace_silent: bool = False
-    """Whether a silent role that can be restarted is killed."""
 
 
 def new_badges(names: Iterable[str]) -> dict[str, bytes]:
@@ -112,6 +90,8 @@ class Supervisor:
         self.dropped: Counter[str] = Counter()
         """Number of invalid messages, and of messages from unknown senders."""
         self._routes: dict[str, bytes] = {}
+        self._processes: dict[bytes, str] = {}
+        """Name of the process of each route."""
         self._greeted: set[str] = set()
         self._bound: dict[str, dict[str, str]] = {}
         self._addresses: dict[str, str] = {}
@@ -126,6 +106,8 @@ class Supervisor:
         """Times of pending restarts, by role."""
         self._saves = Saves()
         self._silence = Silence()
+        self._starts = Starts(self.recovery.silence_s)
+        self._clocks = Clocks(boot())
         self._abandoned: set[str] = set()
         """Roles for whose end the supervisor did not wait."""
         self._stopping: str | None = None
@@ -141,16 +123,19 @@ class Supervisor:
         RoleFailed
             if a role failed, or vanished more often than it may be restarted.
         """
-        deadline = time.monotonic() + SETUP_LIMIT_S
+        # The launcher may have set them since this was made.
+        self._starts = Starts(self.recovery.silence_s)
+        self._starts.begin(self.names, time.monotonic())
         try:
             while len(self._reported) < len(self.names):
-                look = time.monotonic() + (self.recovery.silence_s or math.inf) / LOOKS
-                limit = min(self._limit(deadline, stop_seconds), self._saves.due_at, look, *self._due.values())
+                every_s = LOOK_S if self._starts.names else (self.recovery.silence_s or math.inf) / LOOKS
+                look = time.monotonic() + every_s
+                limit = min(self._limit(stop_seconds), self._saves.due_at, look, *self._due.values())
                 one_ended = self._wait(limit)
                 self._listen()
                 for end in self._ends() if one_ended else ():
                     self._gone(*end)
-                self._on_time(deadline, stop_seconds)
+                self._on_time(stop_seconds)
         except KeyboardInterrupt:
             self.stop("interrupted")
             self._drain()
@@ -167,16 +152,14 @@ class Supervisor:
 
     # Time
 
-    def _limit(self, setup_deadline: float, stop_seconds: float | None) -> float:
+    def _limit(self, stop_seconds: float | None) -> float:
         if self._stopping is not None:
             return self._stopped_at + INTERRUPT_LIMIT_S if self._only_accounts_missing else self._stop_deadline
-        if self._begun_at is None:
-            return setup_deadline
-        return math.inf if stop_seconds is None else self._begun_at + stop_seconds
+        return math.inf if stop_seconds is None or self._begun_at is None else self._begun_at + stop_seconds
 
-    def _on_time(self, setup_deadline: float, stop_seconds: float | None) -> None:
+    def _on_time(self, stop_seconds: float | None) -> None:
         now = time.monotonic()
-        if now >= self._limit(setup_deadline, stop_seconds) and len(self._reported) < len(self.names):
+        if now >= self._limit(stop_seconds) and len(self._reported) < len(self.names):
             self._out_of_time()
         if self._stopping is not None:
             return
@@ -184,27 +167,49 @@ class Supervisor:
             del self._due[name]
             assert self.recovery.respawn is not None
             self._over.discard(name)
+            self._starts.begin([name], now)
             self.recovery.respawn(name, self._lives[name], self._steps.get(name, 0), self._addresses)
+        self._look_at_starts(now)
         self._look_for_silence(now)
         for name in self._saves.ask(now):
             self._tell(name, Save())
+
+    def _look_at_starts(self, now: float) -> None:
+        """Report processes that take long to start, and give up those that do not get on."""
+        starting = self._starts.names
+        if not starting:
+            return
+        slow, stuck = self._starts.look({name: self.recovery.doing(name) for name in starting}, now)
+        for name, why in slow.items():
+            self._warn(name, f"{name} has not started: {why}")
+        for name, why in stuck.items():
+            if self._begun_at is None:
+                raise RoleFailed(f"{name} did not start: {why}")
+            self._causes[name] = f"did not start again: {why}"
+            self.crew.kill(name)
 
     def _look_for_silence(self, now: float) -> None:
         """Ping processes that were silent for a while, and report those that do not answer."""
         limit = self.recovery.silence_s
         if limit is None or self._begun_at is None:
             return
-        ask, tell = self._silence.look(self._routes.keys() - self._over - self._due.keys() - self._reported, now, limit)
-        for name in ask:
+        names = self._routes.keys() - self._over - self._due.keys() - self._reported - self._starts.names
+        ping, tell = self._silence.look(names, now, limit)
+        for name in ping:
             self._tell(name, Ping())
         for name in tell:
-            ends = self.recovery.replace_silent and self._may_replace(name)
-            what = "it is ended and started again" if ends else "the run goes on without it as far as it can"
-            why = "; an environment may hang" if name.startswith("actor") else ""
-            self._tell_listener(Trouble(name, f"{name} has not answered for {limit:g} s{why}; {what}", time.monotonic_ns()))
+            ends = self.recovery.replace_silent and name in self.recovery.replaceable
+            again = "started again" if self._may_replace(name) else "not started again"
+            what = f"it is ended and {again}" if ends else "the run goes on without it as far as it can"
+            where = self.recovery.doing(name) or ("an environment may hang" if name.startswith("actor") else "")
+            why = f"has not answered for {limit:g} s" + (f"; {where}" if where else "")
+            self._warn(name, f"{name} {why}; {what}")
             if ends:
-                self._causes[name] = f"did not answer for {limit:g} s"
+                self._causes[name] = why
                 self.crew.kill(name)
+
+    def _warn(self, name: str, text: str) -> None:
+        self._tell_listener(Trouble(name, text, time.monotonic_ns()))
 
     @property
     def _only_accounts_missing(self) -> bool:
@@ -218,13 +223,10 @@ class Supervisor:
                 # Their processes are ended with the launch.
                 for name in missing:
                     self._abandoned.add(name)
-                    self._tell_listener(Trouble(name, f"{name} does not answer, and was ended", time.monotonic_ns()))
+                    self._warn(name, f"{name} does not answer, and was ended{self._in(name)}")
                 self._reported.update(missing)
                 return
             raise RoleFailed(f"{', '.join(missing)} did not end within {self._drain_s:.0f} s of being asked to")
-        if self._begun_at is None:
-            missing = sorted(self.names - self._greeted)
-            raise RoleFailed(f"{', '.join(missing)} did not start within {SETUP_LIMIT_S:.0f} s")
         self.stop("seconds")
 
     # Messages of roles
@@ -250,16 +252,19 @@ class Supervisor:
         if isinstance(message, PortsOpen | Hello) and name not in self.names:
             self.dropped["unknown"] += 1
             return
-        if name in self._routes:
-            self._silence.heard(name, time.monotonic())
+        process = self._processes.get(route)
+        if process is not None:
+            self._silence.heard(process, time.monotonic())
+            message = self._clocks.translated(process, message, time.monotonic_ns())
         match message:
             case PortsOpen(role=role, protocol=protocol, addresses=addresses):
                 self._admit(role, protocol, route)
                 self._bound[role] = addresses
                 if self._bound.keys() == (self.names if self.edges is None else self.edges.keys()):
                     self._wire()
-            case Hello(role=role, protocol=protocol):
+            case Hello(role=role, protocol=protocol, boot=host, at_ns=at):
                 self._admit(role, protocol, route)
+                self._clocks.greeted(role, host, at, time.monotonic_ns())
                 self._hello(role)
             case Failed(role=role, error=error, lasting=lasting, traceback=trace):
                 if lasting or (not self._may_replace(role) and not self._need_not_end_well(role)):
@@ -275,6 +280,9 @@ class Supervisor:
             case Saved(role=role, took_ns=took):
                 self._saves.saved(role, took, time.monotonic())
         self._tell_listener(message)
+        if isinstance(message, Snapshot) and process is not None:
+            # The learner sends no more than a few that the listener has not read.
+            self._tell(process, Taken())
 
     def _wire(self) -> None:
         """Send the addresses that processes have bound to those that have an end there."""
@@ -290,11 +298,12 @@ class Supervisor:
     def _admit(self, role: str, protocol: int, route: bytes) -> None:
         if protocol != PROTOCOL:
             raise RoleFailed(f"{role} speaks protocol {protocol}, not {PROTOCOL}")
-        self._routes[role] = route
+        self._routes[role], self._processes[route] = route, role
         self._silence.heard(role, time.monotonic())
 
     def _hello(self, role: str) -> None:
         self._greeted.add(role)
+        self._starts.greeted(role)
         if self._begun_at is not None:
             # A restarted role: the others have begun already.
             self._tell(role, Start())
@@ -322,7 +331,8 @@ class Supervisor:
         self._hear_out(name, by_itself=by_itself)
         if name in self._reported:
             return
-        cause = f"{name} {self._causes.pop(name, f'ended with {how} before it had reported')}"
+        self._starts.greeted(name)
+        cause = f"{name} {self._causes.pop(name, f'ended with {how} before it had reported{self._in(name)}')}"
         if self._may_replace(name):
             earlier = self._lives.get(name, 0)
             self._lives[name] = earlier + 1
@@ -336,6 +346,11 @@ class Supervisor:
             raise CoreLost(cause)
         else:
             raise RoleFailed(cause)
+
+    def _in(self, name: str) -> str:
+        """Call into an environment in which a process ended or hangs, as the end of a line."""
+        where = self.recovery.doing(name)
+        return f"; {where}" if where else ""
 
     def _ends(self) -> list[tuple[str, str, bool]]:
         """Processes that ended since the last call; see `Crew.ended`."""
@@ -366,7 +381,7 @@ class Supervisor:
     def _drain_s(self) -> float:
         return DRAIN_LIMIT_S + DRAIN_SAVES * self._saves.longest_ns / 1e9
 
-    def _tell(self, name: str, message: Wiring | Start | Save | Stop | Ping) -> None:
+    def _tell(self, name: str, message: Wiring | Start | Save | Stop | Ping | Taken) -> None:
         self.control.send_multipart([self._routes[name], encode(message)], zmq.NOBLOCK)
 
     def _drain(self) -> None:
@@ -383,4 +398,5 @@ class Supervisor:
 
     def end(self) -> None:
         """End all processes: those that have reported end by themselves, the others are killed."""
-        self.crew.end(self._reported - self._abandoned)
+        for name in self.crew.end(self._reported - self._abandoned):
+            self._warn(name, f"{name} did not end by itself, and was ended{self._in(name)}")

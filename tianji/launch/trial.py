@@ -6,13 +6,13 @@ So no role knows of a change of rules, and a launch has one rule from its start 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from statistics import median
 from typing import TypeVar
 
 import msgspec
 
+from programs import cores
 from tianji.config import TrainConfig
 from tianji.disciplines.auto import Auto, Choice
 from tianji.disciplines.round_times import Steps, Times, expected_max, longest_rest, mean
@@ -103,7 +103,7 @@ class Trial:
     def choose(self) -> Choice:
         """Choose, after the first launch, by what its roles reported."""
         config = self._config
-        times = times_of(self._reports, config.actors, config.fragment_steps, len(os.sched_getaffinity(0)))
+        times = times_of(self._reports, config.actors, config.fragment_steps, max(1, int(cores.usable())))
         self.choice = self._auto.unmeasured("an actor died as it was measured") if times is None else self._auto.choose(times)
         self._listener(self.choice)
         return self.choice

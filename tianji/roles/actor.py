@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from tianji.disciplines.discipline import Discipline
 from tianji.messages import ChunkHeader, SlotRef
 from tianji.roles.role import (
+    PUBLICATIONS,
     Credited,
     Cut,
     Effect,
@@ -71,7 +72,8 @@ class Actor(Role):
     version: int = field(default=-1, init=False)
     begun: int = field(default=0, init=False)
     heard: int = field(default=0, init=False)
-    """Number of versions of the weights received since it was connected; `begun` counts fragments."""
+    """Number of versions of the weights published since it was connected, also those that it missed; `begun` counts
+    fragments."""
     handed: int = field(default=0, init=False)
     """Number of last chunks that it has sent since it was connected."""
     round_closes: bool = field(default=False, init=False)
@@ -84,6 +86,8 @@ class Actor(Role):
     """Number of fragments that were dropped."""
     fragment_ms: Counter[int] = field(default_factory=Counter, init=False)
     """Number of fragments that took so many milliseconds. Those that were cut short are not counted."""
+    _number: int | None = field(default=None, init=False)
+    """Number of the publication of its weights."""
     _news: bool = field(default=False, init=False)
     """Whether newer weights wait about which the discipline was not asked yet."""
 
@@ -137,8 +141,10 @@ class Actor(Role):
         match event:
             case Credited(slots=slots):
                 self.free.extend(slots)
-            case WeightsArrived(version=version, closing=closing):
-                self._heard_of(version)
+            case WeightsArrived(version=version, closing=closing, number=number):
+                # The latest version wins, so that an actor may miss some. They count, or it would fall behind for good.
+                self.heard += 1 if self._number is None else (number - self._number) % PUBLICATIONS
+                self.version, self._number = version, number
                 self.round_closes = closing
             case WeightsWait():
                 self._news = True
@@ -153,8 +159,6 @@ class Actor(Role):
                     self.dropped += 1
                     self.free.appendleft(done.slot)
                     return []
-                for _, version in done.renewals:
-                    self._heard_of(version)
                 header = ChunkHeader(
                     producer=self.producer,
                     sequence=self.sequence,
@@ -176,10 +180,6 @@ class Actor(Role):
                 self.samples += done.count
                 return [Send("chunks", [header])]
         return []
-
-    def _heard_of(self, version: int) -> None:
-        self.heard += version != self.version
-        self.version = version
 
     def waiting_for(self) -> Lack:
         if self.stopping is None and not self._policy_ready():

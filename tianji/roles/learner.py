@@ -330,6 +330,9 @@ class Learner(Role):
         self._unpublished = self._unpublished or done.optimizer_steps > 0
 
     def closing(self) -> list[Effect]:
+        # Of a round that is not complete, no optimizer step was made: its samples were not trained on.
+        self.steps -= self._round.samples
+        self._round = Round()
         # At any end, the last policy is handed out and the state is stored.
         last = [] if self.snapshot_every_steps is None or self.snapshot_version == self.version else self._snapshot()
         return [*last, *(self._save() if self.saves else [])]

@@ -14,6 +14,11 @@ from typing import Any, Literal
 from tianji.averaging import Stamps
 from tianji.messages import ChunkHeader, SlotRef
 
+PUBLICATIONS = 1 << 20
+"""Numbers of publications of weights count from 0 to this, and then from 0 again."""
+MOST_FIRINGS = 10_000
+"""Most times that triggers may fire one after the other without a new event."""
+
 # Events: messages from a world to a role.
 
 
@@ -47,6 +52,8 @@ class WeightsArrived:
 
     version: int
     closing: bool = False
+    number: int = 0
+    """Number of this publication, modulo `PUBLICATIONS`. A gap shows publications that this reader missed."""
 
 
 @dataclass(frozen=True)
@@ -198,7 +205,7 @@ class Role(ABC):
     """A state machine with a trigger table.
 
     `handle` passes each event to `absorb`, which updates the state. Then it fires triggers, in the order of the table, until
-    no condition holds.
+    no condition holds. It raises RuntimeError if that never happens.
     """
 
     name: str
@@ -249,13 +256,18 @@ class Role(ABC):
             if isinstance(event, WorkDone):
                 self.working = False
             effects += self.absorb(event)
-        fired = True
+        firings, fired = 0, True
         while fired and not self.ended:
             fired = False
             for trigger in self.triggers:
                 if trigger.condition():
                     effects += trigger.call()
-                    fired = True
+                    fired, firings = True, firings + 1
+                    if firings > MOST_FIRINGS:
+                        raise RuntimeError(
+                            f"{self.name}: triggers fired {firings:,} times without a new event; the condition of "
+                            f"{trigger.name!r} stays true after its call"
+                        )
         return effects
 
     def _end(self) -> list[Effect]:

@@ -14,7 +14,8 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from tianji.config import AtariConfig, SimulatorConfig
 from tianji.environments import atari
-from tianji.environments.vector import ATARI, Stacks, describe, make
+from tianji.environments.making import ATARI, describe, make
+from tianji.environments.vector import Stacks
 from tianji.policy import Policy
 
 

@@ -51,6 +51,7 @@ class Curves:
         }
         if live.mean_return is not None:
             points["return/mean_of_100"] = live.mean_return
+        if live.lengths:  # A resumed run knows the returns of earlier episodes, and not their lengths.
             points["return/length_of_100"] = float(np.mean(live.lengths))
         for name, value in points.items():
             self._writer.add_scalar(name, value, step)

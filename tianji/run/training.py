@@ -21,9 +21,11 @@ from programs.cli import ConfigError, interrupt
 from tianji.algorithms import networks, updaters
 from tianji.config import TrainConfig
 from tianji.environments.description import EnvDescription
-from tianji.environments.vector import describe
+from tianji.environments.making import describe, is_shipped
+from tianji.environments.probe import describe_apart
 from tianji.faults import told
-from tianji.launch.events import Heard, RoleFailed
+from tianji.launch import descriptors
+from tianji.launch.events import Heard, RoleFailed, Trouble
 from tianji.launch.job import Job, steps_of
 from tianji.launch.node import Cluster
 from tianji.run.watch import Result, Watch
@@ -33,26 +35,53 @@ from tianji.worlds import lockstep
 from tianji.worlds.assembly import Store, learner
 
 
-def check(config: TrainConfig) -> EnvDescription:
+def check(config: TrainConfig, tell: Callable[[str], object] = lambda text: None) -> EnvDescription:
     """Make the environment and the network once, and check that this configuration can be trained here.
+
+    Parameters
+    ----------
+    tell
+        is told in one line of a call into the environment that takes long.
 
     Raises
     ------
     ConfigError
         if the slots hold no round, the environment is not supported, the network does not fit the environment, the algorithm
-        or the updater, or the device or launcher is missing.
+        or the updater, or the device, the launcher or file descriptors are missing.
     """
     config.rule.check()
-    description = describe(config.env, config.atari, config.simulator)
+    description = _described(config, tell)
+    if config.placement == "actor" and config.world == "real" and not description.shipped:
+        raise ConfigError(
+            f"placement actor: environment {config.env} would share a process with the learner, and end it if it fails; leave "
+            "placement at auto"
+        )
     updaters.check(config, networks.build(config.network, description.features, description.actions))
     if config.device == "cuda" and config.launcher == "local":
         import torch
 
         if not torch.cuda.is_available():
             raise ConfigError("device cuda: torch finds no CUDA device here; use --device cpu")
+    if config.launcher == "local" and config.world == "real":
+        descriptors.ensure(config)
     if config.launcher == "ray" and importlib.util.find_spec("ray") is None:
         raise ConfigError("launcher ray: Ray is not installed; pip install 'tianji-bench[ray]' brings it")
     return description
+
+
+def _described(config: TrainConfig, tell: Callable[[str], object]) -> EnvDescription:
+    """Describe the environment: in this process if it is shipped or if the run is in this process, else in one of its own."""
+    sizes = config.env, config.atari, config.simulator
+    if config.world == "lockstep" or is_shipped(config.env):
+        return describe(*sizes)
+    return describe_apart(*sizes, config.silence_seconds, tell)
+
+
+def _placed(config: TrainConfig, description: EnvDescription) -> TrainConfig:
+    """The configuration with a placement that keeps the environment out of the learner's process, unless it is shipped."""
+    if config.placement != "auto" or description.shipped:
+        return config
+    return msgspec.structs.replace(config, placement="buffer")
 
 
 def train(
@@ -85,12 +114,14 @@ def train(
     tianji.launch.events.RoleFailed
         if a role's process fails more often than it may be restarted.
     """
-    folder = None if out is None else RunFolder(Path(out))
+    # The environment may change the working directory.
+    folder = None if out is None else RunFolder(Path(out).absolute())
     if resume and folder is None:
         raise ConfigError("resume: there is no folder to go on from")
     if resume and folder is not None and config.auto is not None and (choice := folder.read_choice()) is not None:
         config = config.under(choice)
-    description = check(config)
+    description = check(config, lambda text: listener and listener(Trouble("", text, time.monotonic_ns())))
+    config = _placed(config, description)
     if folder is not None and not resume:
         folder.create(config)
     if folder is not None and resume:
@@ -131,8 +162,9 @@ def _train(
         if config.world == "lockstep":
             _run_lockstep(config, description, watch, folder, resume=resume)
         else:
-            stores = folder is not None and config.checkpoint_seconds is not None
-            Job(config, description, folder.state if folder is not None and stores else None, resume, cluster).run(watch)
+            # A resumed run needs the state, also if it stores none itself.
+            uses = folder is not None and (resume or config.checkpoint_seconds is not None)
+            Job(config, description, folder.state if folder is not None and uses else None, resume, cluster).run(watch)
     except KeyboardInterrupt:
         watch.outcome = "interrupted"
     result = watch.result()
@@ -160,7 +192,9 @@ def check_state(folder: RunFolder, config: TrainConfig, description: EnvDescript
 def _run_lockstep(
     config: TrainConfig, description: EnvDescription, watch: Watch, folder: RunFolder | None, *, resume: bool
 ) -> None:
-    store = None if folder is None or config.checkpoint_seconds is None else Store(str(folder.state.absolute()), resume)
+    store, saves = None, config.checkpoint_seconds is not None
+    if folder is not None and (saves or resume):
+        store = Store(str(folder.state.absolute()), resume, saves)
     past = None
     if store is not None and resume:
         past = [steps_of(store, group) // config.actors for group in range(config.groups)]

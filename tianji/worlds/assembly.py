@@ -17,6 +17,7 @@ from tianji.averaging import message_size
 from tianji.channel.base import Ends, Inlet, WeightsOutlet
 from tianji.config import TrainConfig
 from tianji.environments.description import EnvDescription
+from tianji.environments.place import Place
 from tianji.layout import ChunkLayout
 from tianji.messages import LIFE
 from tianji.roles.actor import Actor
@@ -37,6 +38,8 @@ class Store(Struct, frozen=True):
     folder: str
     resume: bool
     """Whether learners start from the state in the folder."""
+    saves: bool = True
+    """Whether they store their state there."""
 
 
 class Past(Struct, frozen=True):
@@ -75,11 +78,12 @@ class Workers:
         index: int,
         clock: Clock,
         past: Past,
+        place: Place | None = None,
     ) -> Worker:
         """Worker of an actor."""
         from tianji.worlds.sampler import Sampler
 
-        return Sampler(config, describe, layout, body, index, clock, life=past.life, steps=past.steps)
+        return Sampler(config, describe, layout, body, index, clock, life=past.life, steps=past.steps, place=place)
 
 
 class Assembler:
@@ -95,6 +99,8 @@ class Assembler:
         folder of the learners' state; None: it is not stored.
     workers
         makes the roles' workers.
+    place
+        where an actor notes what it does with its environments; None: nowhere.
     """
 
     def __init__(
@@ -109,10 +115,11 @@ class Assembler:
         trace: Trace | None = None,
         store: Store | None = None,
         workers: Workers | None = None,
+        place: Place | None = None,
     ) -> None:
         self.config, self.describe, self.topology, self.channels = config, describe, topology, channels
         self.tell, self.pace, self.trace, self.store = tell, pace, trace, store
-        self.clock, self.workers = time.monotonic_ns, workers or Workers()
+        self.clock, self.workers, self.place = time.monotonic_ns, workers or Workers(), place
         self.edge = chunk_edge(config, describe)
         self._bound: dict[str, Any] = {}
 
@@ -201,7 +208,7 @@ class Assembler:
         inlet = self._inlet(names.batches(g) if port == "batches" else names.chunks(g))
         store = None if self.store is None else state_path(Path(self.store.folder), g)
         worker = self.workers.trainer(config, self.describe, chunk_views(self.edge.layout, inlet.body), store, g)
-        role = learner(spec, config, self.edge.layout.id, port, saves=store is not None)
+        role = learner(spec, config, self.edge.layout.id, port, saves=self.store is not None and self.store.saves)
         # Actors begin with the credit of the first window. The learner grants the rest.
         inlet.reserve(role.credits.waiting(), relayed=port == "batches")
         if store is not None and self.store is not None and self.store.resume:
@@ -235,7 +242,7 @@ class Assembler:
                 discipline=config.rule,
                 sequence=past.life * LIFE,
             ),
-            self.workers.sampler(config, self.describe, layout, body, number, self.clock, past),
+            self.workers.sampler(config, self.describe, layout, body, number, self.clock, past, self.place),
             outlets={"chunks": outlet},
             weights_in=channels.weights_inlet(addresses[names.weights(spec.group)], self.parameters),
         )

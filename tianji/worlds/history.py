@@ -10,6 +10,7 @@ from tianji.disciplines.facts import Unpublished
 from tianji.disciplines.laws import Began, History, Published, Took, Used
 from tianji.roles.actor import Rollout
 from tianji.roles.role import (
+    PUBLICATIONS,
     Announce,
     Arrived,
     Effect,
@@ -34,7 +35,7 @@ class Historian:
         self._heard: Counter[str] = Counter()
         self._handed: Counter[str] = Counter()
         self._latest: dict[str, int] = {}
-        """Version of each actor's weights."""
+        """Number of the publication of each actor's weights."""
         self._made: Counter[str] = Counter()
         """Fragments that each actor began in all."""
         self._done: Counter[str] = Counter()
@@ -56,10 +57,10 @@ class Historian:
     def __call__(self, role: str, events: Sequence[Event], effects: Sequence[Effect]) -> None:
         for event in events:
             match event:
-                case WeightsArrived(version=version):
-                    # A version comes twice if its round closes.
-                    self._heard[role] += version != self._latest.get(role)
-                    self._latest[role] = version
+                case WeightsArrived(number=number):
+                    # A version comes twice if its round closes, and those in between count if it missed them.
+                    self._heard[role] += (number - self._latest.get(role, number - 1)) % PUBLICATIONS
+                    self._latest[role] = number
                 case Arrived(chunks=chunks):
                     self._kept.update((role, chunk.slot.arena) for chunk in chunks)
                 case SessionLost():

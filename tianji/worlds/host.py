@@ -37,12 +37,12 @@ from tianji.roles.role import (
     SessionLost,
     StopAsked,
     TakeSnapshot,
-    WeightsArrived,
     WeightsWait,
     Work,
     WorkDone,
 )
 from tianji.telemetry import Clock, Sink
+from tianji.worlds import publication
 from tianji.worlds.workers import ModelWorker, Worker
 
 L = TypeVar("L", bound=Endpoint)
@@ -104,10 +104,12 @@ class Host:
         """Number of lost sessions by port, as reported to the role."""
         self._told_ns = self.clock()
         """Time of the last progress message."""
+        self._published = 0
+        """Publications of the weights."""
         self._early: dict[str, Event] = {}
         """Events from before the start, kept so that they do not wake the poller again."""
         self._done: list[Event] = []
-        """Finished work that the role has not been told of yet."""
+        """Finished work, and weights that its work took, of which the role has not been told yet."""
         self._slices: Slices[Any] | None = None
         """Remaining slices of the current work."""
         self._took_ns = self._paced_ns = 0
@@ -229,7 +231,7 @@ class Host:
             if stamp is not None:
                 # A learner publishes before it gives credit. So weights are read after credit and handed to the role first:
                 # an actor that waited for credit then continues with the weights that came with it.
-                events.insert(0, WeightsArrived(stamp >> 1, bool(stamp & 1)))
+                events.insert(0, publication.read(stamp))
         if self.models is not None:
             for _, model_out in self._looked_at(self.models.outlets, among):
                 model_out.serve()
@@ -333,8 +335,9 @@ class Host:
             case PublishWeights(version=version, closing=closing):
                 assert self.weights_out is not None
                 start = self.clock()
-                # The last bit says that a round closes. So a reader that sees only the latest publication misses nothing.
-                self.weights_out.publish(2 * version + closing, self.worker.weights())
+                self._published += not closing
+                stamp = publication.stamp_of(version, self._published, closing=closing)
+                self.weights_out.publish(stamp, self.worker.weights())
                 self.account.busy_ns["send"] += self.clock() - start
             case PushModel(number=number, stamps=stamps, port=port):
                 assert self.models is not None
@@ -363,7 +366,9 @@ class Host:
         assert self.weights_in is not None
         self._news_told = False
         if (stamp := self.weights_in.latest(self.worker.weights())) is not None:
-            self.worker.renewed(stamp >> 1)
+            arrived = publication.read(stamp)
+            self.worker.renewed(arrived.version)
+            self._done.append(arrived)
 
     def _counters(self) -> dict[str, float]:
         """Counters of the role, of dropped messages, of bytes to and from other nodes, and of processor time since the start.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 
 import msgspec
 import numpy as np
@@ -17,9 +18,11 @@ from tianji.channel.registry import Channels
 from tianji.config import TrainConfig
 from tianji.environments.description import EnvDescription
 from tianji.messages import FromRole
+from tianji.roles.learner import Learner
 from tianji.topology import build
 from tianji.worlds.assembly import Assembler, Past, Store
 from tianji.worlds.host import Host, Trace
+from tianji.worlds.threads import torch_threads
 
 TICK_NS = 1_000_000
 
@@ -63,7 +66,7 @@ def run(
 
     # One BLAS thread, as in every process of the real world, gives the same sums in the same order.
     # Values that are not finite are checked once a round, so NumPy need not warn.
-    with threadpool_limits(1), np.errstate(all="ignore"), Channels() as channels:
+    with threadpool_limits(1), np.errstate(all="ignore"), Channels() as channels, ExitStack() as stack:
         # The roles' time is a count of calls, so that it repeats in every run.
         pace = itertools.count(0, TICK_NS).__next__
         assembler = Assembler(config, describe, topology, channels, tell, pace=pace, trace=trace, store=store)
@@ -71,19 +74,29 @@ def run(
         for host in hosts:
             host.burst_ns = 0  # Events may come between any two slices of work.
         try:
+            # Building them has imported torch if the run needs it.
+            stack.enter_context(torch_threads(1))
             turns = _turns(hosts, order_seed)
             for host in hosts:
                 host.begin()
             while not all(host.ended for host in hosts):
-                moved = [host.pump() for host in next(turns) if not host.ended]
+                moved = [_pump(host, config.learner_threads) for host in next(turns) if not host.ended]
                 if reasons:
                     for host in hosts:
                         host.stop(reasons[0])
-                elif not any(moved) and not any(host.pump() for host in hosts if not host.ended):
+                elif not any(moved) and not any(_pump(h, config.learner_threads) for h in hosts if not h.ended):
                     raise Deadlock(", ".join(f"{h.role.name} waits for {h.role.waiting_for()}" for h in hosts if not h.ended))
         finally:
             for host in hosts:
                 host.close()
+
+
+def _pump(host: Host, threads: int | None) -> bool:
+    """Serve a role. A learner's torch has the threads that the user gave it, by default one."""
+    if threads is None or not isinstance(host.role, Learner):
+        return host.pump()
+    with torch_threads(threads):
+        return host.pump()
 
 
 def _turns(hosts: Sequence[Host], order_seed: int | None) -> Iterator[Sequence[Host]]:

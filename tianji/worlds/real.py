@@ -6,18 +6,20 @@ launchers call `perform` in their own processes.
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import sys
 import time
 import traceback
 from collections.abc import Sequence
+from pathlib import Path
 
 import msgspec
 import numpy as np
 from msgspec import Struct
 
-from programs.process import die_with_parent, name_process
+from programs.process import boot, die_with_parent, name_process
 from tianji.channel.base import Endpoint
 from tianji.channel.registry import Channels
 from tianji.channel.security import Keys
@@ -25,6 +27,7 @@ from tianji.channel.waiter import Waiter
 from tianji.channel.zmq import Control
 from tianji.config import TrainConfig
 from tianji.environments.description import EnvDescription
+from tianji.environments.place import Place
 from tianji.faults import LASTING, told
 from tianji.messages import (
     PROTOCOL,
@@ -34,9 +37,12 @@ from tianji.messages import (
     Ping,
     Pong,
     PortsOpen,
+    Report,
     Save,
+    Snapshot,
     Start,
     Stop,
+    Taken,
     Wiring,
     decode_to_role,
     encode,
@@ -44,6 +50,8 @@ from tianji.messages import (
 from tianji.topology import RoleSpec, Topology
 from tianji.worlds.assembly import Assembler, Past, Store
 from tianji.worlds.host import Host, Trace
+from tianji.worlds.snapshots import Snapshots
+from tianji.worlds.threads import learner_threads
 
 
 class Assignment(Struct, frozen=True):
@@ -66,6 +74,8 @@ class Assignment(Struct, frozen=True):
     """Secret by which the launcher identifies this process."""
     beside: dict[str, int] = {}
     """Number of roles on its node by kind, its own included."""
+    place: str | None = None
+    """File in which it notes what it does with its environments (`tianji.environments.place`)."""
 
     @property
     def name(self) -> str:
@@ -94,6 +104,7 @@ def main() -> int:
     # Ctrl-C reaches the whole process group, but only the launcher decides what follows.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     name_process(f"tj-{local.assignment.name}")
+    logging.basicConfig(format=f"%(levelname)s: {local.assignment.name}: %(message)s")
     return 0 if perform(local.assignment) else 1
 
 
@@ -126,10 +137,26 @@ def run(assignment: Assignment, channels: Channels, control: Control, trace: Tra
     """Assemble the roles, wait for the start and serve until they end."""
     specs, topology = assignment.specs, assignment.topology
 
-    def tell(message: FromRole) -> None:
+    def send(message: FromRole) -> None:
         control.send(encode(message))
 
-    assembler = Assembler(assignment.config, assignment.describe, topology, channels, tell, trace=trace, store=assignment.store)
+    snapshots = Snapshots(send)
+
+    def tell(message: FromRole) -> None:
+        match message:
+            case Snapshot():
+                snapshots.send(message)
+            case Report():
+                snapshots.finish()
+                more = {"snapshots_dropped": float(snapshots.dropped)} if snapshots.dropped else {}
+                send(msgspec.structs.replace(message, counters={**message.counters, **more}))
+            case _:
+                send(message)
+
+    place = None if assignment.place is None else Place(Path(assignment.place))
+    assembler = Assembler(
+        assignment.config, assignment.describe, topology, channels, tell, trace=trace, store=assignment.store, place=place
+    )
     if topology.open_ports:
         # Addresses between nodes are known when all processes there have bound their ports.
         tell(PortsOpen(assignment.name, PROTOCOL, assembler.bind(*specs)))
@@ -140,19 +167,14 @@ def run(assignment: Assignment, channels: Channels, control: Control, trace: Tra
         # Others may share its core, so that a duration by the clock would say nothing of the work.
         host.processor = time.thread_time_ns
     if specs[0].kind == "learner" and (torch := sys.modules.get("torch")) is not None:
-        torch.set_num_threads(learner_threads(assignment, len(os.sched_getaffinity(0))))
+        beside = assignment.beside
+        torch.set_num_threads(learner_threads(assignment.config, beside.get("actor", 0), beside.get("learner", 0)))
     try:
-        tell(Hello(assignment.name, PROTOCOL, os.getpid()))
-        serve(hosts, control)
+        tell(Hello(assignment.name, PROTOCOL, os.getpid(), boot(), time.monotonic_ns()))
+        serve(hosts, control, snapshots)
     finally:
         for host in hosts:
             host.close()
-
-
-def learner_threads(assignment: Assignment, cores: int) -> int:
-    """Number of threads for a learner's torch on a host with `cores` cores: those that actors leave free."""
-    actors, learners = (assignment.beside.get(kind, 0) for kind in ("actor", "learner"))
-    return assignment.config.learner_threads or max(1, (cores - actors) // max(1, learners))
 
 
 def _wiring(control: Control) -> dict[str, str]:
@@ -168,11 +190,16 @@ def _wiring(control: Control) -> dict[str, str]:
             waiter.wait()
 
 
-def serve(hosts: Sequence[Host], control: Control) -> None:
+def serve(hosts: Sequence[Host], control: Control, snapshots: Snapshots | None = None) -> None:
     """Wait for arrivals, hand them to the hosts, and account for the waiting time by cause.
 
     The process ends with its first host, by whose report the launcher knows the process. So the first host is stopped when the
     others have ended, and no report of theirs is lost.
+
+    Parameters
+    ----------
+    snapshots
+        what a learner sends, which the launcher acknowledges.
     """
     begun = False
     asked: str | None = None
@@ -192,6 +219,8 @@ def serve(hosts: Sequence[Host], control: Control) -> None:
                         first.save()
                     case Ping():
                         control.send(encode(Pong(first.role.name)))
+                    case Taken() if snapshots is not None:
+                        snapshots.taken()
                     case Stop(reason=asked):
                         for host in hosts[1:]:
                             host.stop(asked)

@@ -15,6 +15,7 @@ from tianji.algorithms.flat import Vector
 from tianji.config import TrainConfig
 from tianji.environments.atari import is_atari
 from tianji.environments.description import EnvDescription
+from tianji.environments.place import Place
 from tianji.environments.vector import Ended, Stacks, together
 from tianji.faults import NotFinite
 from tianji.layout import ChunkLayout, Views
@@ -43,6 +44,8 @@ class Sampler(Worker):
     life, steps
         number of earlier processes of this actor, and their environment steps. A restarted actor's environments get other
         seeds, and its schedules continue.
+    place
+        where it notes what it does with its environments; None: nowhere.
     """
 
     cause = None
@@ -58,6 +61,7 @@ class Sampler(Worker):
         *,
         life: int = 0,
         steps: int = 0,
+        place: Place | None = None,
     ) -> None:
         super().__init__()
         self.network = networks.build(config.network, describe.features, describe.actions)
@@ -76,7 +80,7 @@ class Sampler(Worker):
         if simulator is not None and config.world == "lockstep":
             # In lockstep, time is a count of events and actors take turns, so a simulator's delays are skipped.
             simulator = msgspec.structs.replace(simulator, step_seconds=0.0, reset_seconds=0.0)
-        self._envs = together(config.env, numbers, config.atari, simulator)
+        self._envs = together(config.env, numbers, config.atari, simulator, place)
         self._stacks = Stacks(self._envs.reset([int(env_seed) for env_seed, _ in drawn]), describe.stack)
         self._whole_games = is_atari(config.env)
         self._env, self._first = config.env, numbers.start

@@ -26,6 +26,7 @@ from tianji.channel.base import Endpoint, WeightsOutlet
 from tianji.channel.timed import TimedEnds
 from tianji.config import TrainConfig
 from tianji.environments.description import EnvDescription
+from tianji.environments.place import Place
 from tianji.layout import ChunkLayout
 from tianji.messages import FromRole
 from tianji.telemetry import Clock
@@ -358,6 +359,7 @@ class Simulation(Workers):
         index: int,
         clock: Clock,
         past: Past,
+        place: Place | None = None,
     ) -> Worker:
-        real = super().sampler(config, describe, layout, body, index, clock, past) if self._learn else None
+        real = super().sampler(config, describe, layout, body, index, clock, past, place) if self._learn else None
         return PretendedSampler(self._building, self._times, config, layout, index, real)

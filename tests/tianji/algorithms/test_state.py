@@ -11,7 +11,7 @@ from tianji.algorithms.replay import Experience
 from tianji.algorithms.rollouts import Rollouts
 from tianji.algorithms.state import State
 from tianji.config import DQNConfig, IMPALAConfig, NetworkConfig, PPOConfig, TrainConfig
-from tianji.environments.vector import describe
+from tianji.environments.making import describe
 from tianji.layout import rollout_layout
 from tianji.run_folder import read_state, write_state
 

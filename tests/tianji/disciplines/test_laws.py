@@ -39,7 +39,7 @@ from tianji.disciplines.reactor import Reactor
 from tianji.disciplines.registry import DISCIPLINES
 from tianji.disciplines.relaxed import Relaxed
 from tianji.disciplines.waiting import Waiting
-from tianji.environments.vector import describe
+from tianji.environments.making import describe
 from tianji.messages import ChunkHeader, Done, Report, SlotRef, Snapshot
 from tianji.roles import learner
 from tianji.roles.role import Work

@@ -15,7 +15,7 @@ from programs.cli import ConfigError
 from tianji.algorithms import networks
 from tianji.config import AtariConfig, NetworkConfig, PPOConfig, TrainConfig
 from tianji.environments import atari
-from tianji.environments.vector import describe, make
+from tianji.environments.making import describe, make
 from tianji.layout import rollout_layout, stacked
 from tianji.messages import SlotRef
 from tianji.policy import Policy
@@ -135,7 +135,7 @@ class TestRealGames:
         assert describe("ALE/Breakout-v5", AtariConfig(screen=42, stack=2)).features == (2, 42, 42)
 
     def test_nothing_is_printed(self):
-        code = "from tianji.environments.vector import describe; describe('ALE/Pong-v5')"
+        code = "from tianji.environments.making import describe; describe('ALE/Pong-v5')"
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
         assert done.stdout + done.stderr == ""
 

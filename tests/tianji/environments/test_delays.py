@@ -18,7 +18,8 @@ from tianji.config import PPOConfig, SimulatorConfig, TrainConfig
 from tianji.environments import delays, waiting
 from tianji.environments import vector as envs
 from tianji.environments.delays import RANGE, Delays, scale, times
-from tianji.environments.vector import ATARI, Environments, Simulated, describe, make, together
+from tianji.environments.making import ATARI, describe, make
+from tianji.environments.vector import Environments, Simulated, together
 from tianji.messages import SlotRef
 from tianji.policy import load_policy
 from tianji.roles.actor import Rollout
@@ -244,7 +245,7 @@ def test_the_slowest_of_many_is_as_slow_as_order_statistics_say(fake):
 @pytest.mark.parametrize("env", ["CartPole-v1", "FrozenLake-v1"])
 def test_what_happens_does_not_depend_on_how_long_it_takes(fake, env):
     config = SimulatorConfig(step_seconds=0.5, reset_seconds=9.0, distribution="pareto", alpha=1.2)
-    plain, seeds = Environments(env, 3), [4, 5, 6]
+    plain, seeds = Environments(env, range(3)), [4, 5, 6]
     still = together(env, range(3), simulator=SimulatorConfig(spread=2.0))
     slow = Simulated(env, range(3), ATARI, config, fake.waits(config, range(3)))
     assert type(still) is Environments

@@ -7,11 +7,12 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from programs.cli import ConfigError
 from tianji.environments.description import EnvDescription
-from tianji.environments.vector import Environments, Stacks, describe, make
+from tianji.environments.making import describe, make
+from tianji.environments.vector import Environments, Stacks
 
 
 def test_a_box_is_described():
-    assert describe("CartPole-v1") == EnvDescription("CartPole-v1", (4,), "<f4", 0, 2)
+    assert describe("CartPole-v1") == EnvDescription("CartPole-v1", (4,), "<f4", 0, 2, shipped=True)
 
 
 def test_a_discrete_observation_becomes_one_hot():
@@ -126,7 +127,7 @@ def test_a_function_that_returns_an_environment_does_as_well(own):
 
 def test_environments_of_ones_own_are_stepped_together(own):
     own(CORRIDOR)
-    envs = Environments("my_module:Corridor", 3)
+    envs = Environments("my_module:Corridor", range(3))
     envs.reset([1, 2, 3])
     observation, reward = np.zeros((3, 1), np.float32), np.zeros(3, np.float32)
     for _ in range(3):
@@ -243,7 +244,7 @@ def test_environments_step_as_gymnasiums_do(env, request):
     reference = SyncVectorEnv(
         [lambda: gym.wrappers.RecordEpisodeStatistics(make(env))] * 3, autoreset_mode=AutoresetMode.SAME_STEP
     )
-    ours = Environments(env, 3)
+    ours = Environments(env, range(3))
     space = reference.single_observation_space
     assert np.array_equal(ours.reset(seeds), reference.reset(seed=seeds)[0])
     observations, rewards = np.zeros((3, *space.shape), space.dtype), np.zeros(3)
@@ -280,7 +281,7 @@ def test_actions_reach_an_environment_as_pythons_integers():
 
     gym.register("Strict-v0", entry_point=Strict)
     try:
-        environments, observations, rewards = Environments("Strict-v0", 2), np.ones((2, 1)), np.ones(2)
+        environments, observations, rewards = Environments("Strict-v0", range(2)), np.ones((2, 1)), np.ones(2)
         environments.reset([1, 2])
         assert environments.step(np.array([3, 4]), observations, rewards) == []
         assert rewards.tolist() == observations[:, 0].tolist() == [3, 4]

@@ -50,7 +50,7 @@ def test_a_finished_fragment_is_sent_with_the_version_it_was_made_with():
     role.handle(Credited("chunks", [A, B]))
     role.handle(WeightsArrived(5))
     # Newer weights come in while it samples: they do not change what the fragment was made with.
-    assert role.handle(WeightsArrived(9)) == []
+    assert role.handle(WeightsArrived(9, number=1)) == []
     send, work = role.handle(done(A))
     assert isinstance(send, Send)
     (header,) = send.chunks
@@ -64,7 +64,7 @@ def test_strict_sampling_waits_for_newer_weights():
     role.handle(Credited("chunks", [A, B]))
     role.handle(WeightsArrived(0))
     assert [type(effect) for effect in role.handle(done(A))] == [Send]
-    assert role.handle(WeightsArrived(20)) == [Work(Rollout(B))]
+    assert role.handle(WeightsArrived(20, number=1)) == [Work(Rollout(B))]
 
 
 def test_free_sampling_goes_on_with_the_weights_it_has():
@@ -112,11 +112,38 @@ def test_what_becomes_of_a_fragment_when_newer_weights_wait_is_the_disciplines_t
 def test_a_fragment_that_went_on_with_newer_weights_says_from_where_on():
     role = actor()
     role.handle(Credited("chunks", [A, B]), WeightsArrived(3))
+    # Its world tells it of each replacement.
+    role.handle(WeightsArrived(5, number=1), WeightsArrived(9, number=2))
     send, _ = role.handle(WorkDone(RolloutDone(A, 8, 1, 100, ((4, 5), (6, 9)))))
     (header,) = send.chunks
     assert (header.version, header.renewals) == (3, ((4, 5), (6, 9)))
     # It has heard of them: what it made with them is not waited for again.
     assert (role.version, role.heard) == (9, 3)
+
+
+def test_a_dropped_fragment_that_was_renewed_leaves_the_next_one_its_true_version():
+    role = actor("relaxed")
+    role.handle(Credited("chunks", [A]), WeightsArrived(3))
+    role.handle(WeightsArrived(9, number=1))
+    assert role.handle(WorkDone(RolloutDone(A, 0, 0, 0))) == [Work(Rollout(A))]
+    (send,) = role.handle(done(A))
+    assert send.chunks[0].version == 9
+
+
+def test_publications_that_an_actor_missed_are_no_loss():
+    """Allowances follow the rounds of its learner, and not how many of them it saw."""
+    role = Actor("actor", producer=3, layout=77, discipline=rule("admitted-in-order", {"eta": 2}))
+    role.handle(Credited("chunks", [A, B, C, D]), WeightsArrived(0))
+    begun = [A]
+    for slot in (B, C):
+        begun += [effect.argument.slot for effect in role.handle(done(begun[-1])) if isinstance(effect, Work)]
+        assert begun[-1] == slot
+    role.handle(done(C))
+    assert role.waiting_for() == "weights", "three fragments ahead of the first round"
+    # The weights of the first round were replaced before it could read them.
+    assert role.handle(WeightsArrived(40, number=2)) == [Work(Rollout(D))]
+    role.handle(Credited("chunks", [A]))
+    assert [type(effect) for effect in role.handle(done(D))] == [Send, Work], "two rounds have ended: two fragments may begin"
 
 
 def quota_free():
@@ -139,7 +166,7 @@ def test_what_is_under_way_when_the_round_closes_is_the_last_chunk():
     assert (sent(effects), effects[1:]) == ([(4, True)], [])
     assert role.handle(WeightsArrived(4, closing=True)) == [], "it has answered already"
     assert role.waiting_for() == "weights"
-    assert role.handle(WeightsArrived(5)) == [Work(Rollout(C))]
+    assert role.handle(WeightsArrived(5, number=1)) == [Work(Rollout(C))]
 
 
 def test_an_actor_between_two_fragments_answers_with_a_step():

@@ -17,8 +17,10 @@ from tianji.roles.role import (
     PublishWeights,
     PushModel,
     Release,
+    SaveState,
     StopAsked,
     TakeSnapshot,
+    Trigger,
     Work,
     WorkDone,
 )
@@ -365,3 +367,36 @@ def test_groups_that_do_not_wait_share_what_is_left_of_the_budget():
         role.handle(ModelArrived("root", (Stamp(1, 8, 8), Stamp(1, 0, 56))))
         effects = role.handle(WorkDone(Adopted()))
         assert (Announce("steps") in effects) == ends
+
+
+def test_a_stop_in_the_middle_of_a_round_stores_no_steps_whose_gradient_is_lost():
+    role = Learner(
+        "learner",
+        port="batches",
+        layout=7,
+        discipline=rule("stream", one_step=True, gathered=1),
+        replays=False,
+        budget_steps=1000,
+        snapshot_every_steps=None,
+        saves=True,
+    )
+    role.handle(Begin())
+    rounds = [[chunk(0), chunk(1)], [chunk(0, 1, 1)]]
+    for producer in (0, 1):
+        (work,) = (e for e in role.handle(Arrived("batches", [rounds[0][producer]])) if isinstance(e, Work))
+        assert work.argument.train == (producer == 1)
+        role.handle(done([rounds[0][producer]], producer))
+    role.handle(Arrived("batches", rounds[1]))
+    # Half of a round was computed, and its optimizer step will not come.
+    role.handle(StopAsked("interrupted"))
+    effects = role.handle(WorkDone(UpdateDone(rounds[1], 0, 32), took_ns=1000))
+    (saved,) = (effect for effect in effects if isinstance(effect, SaveState))
+    assert saved.values["steps"] == role.counters()["steps"] == 16
+    assert saved.values["rounds"] == 1
+
+
+def test_a_condition_that_stays_true_is_named_and_does_not_spin_for_ever():
+    role = learner()
+    role.triggers = (Trigger("hold", lambda: True, list), *role.triggers)
+    with pytest.raises(RuntimeError, match=r"learner: triggers fired .* the condition of 'hold' stays true after its call"):
+        role.handle()

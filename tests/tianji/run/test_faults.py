@@ -1,6 +1,7 @@
 """Environments that return garbage, raise or hang: the run ends with one line and keeps its earlier results."""
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -9,7 +10,7 @@ import time
 import numpy as np
 import pytest
 
-from programs.cli import run
+from programs.cli import ConfigError, run
 from tianji.__main__ import main
 from tianji.launch.events import RoleFailed
 from tianji.run.training import train
@@ -17,6 +18,7 @@ from tianji.run_folder import RunFolder, read_state, state_path
 
 MODULE = """
 import os
+import sys
 import time
 
 import gymnasium as gym
@@ -68,6 +70,14 @@ class Overflowing(Spoilt):
 class Hangs(Spoilt):
     def spoil(self, observation, reward):
         time.sleep(3600)
+
+class ExitsOnce(Spoilt):
+    def spoil(self, observation, reward):
+        once = os.environ["SPOILT_ONCE"]
+        if open("/proc/self/comm").read().strip() == os.environ["SPOILT"] and not os.path.exists(once):
+            open(once, "w").close()
+            sys.exit(0)
+        return observation, reward
 """
 
 FAULTS = {
@@ -133,16 +143,34 @@ def test_an_exception_is_one_line_with_its_place_and_its_traceback_lies_in_the_f
     assert "ValueError: the simulator" in (folder / "traceback.txt").read_text()
 
 
-def test_an_environment_that_hangs_is_told_of_and_holds_nobody_up_at_the_end(spoilt, capfd):
-    given = ["train", "--env", "spoilt:Hangs", "--quiet", "--actors", "2", "--stop-seconds", "3", "--set", "silence_seconds=1"]
-    given += ["--set", "placement=apart"]
+def test_an_environment_that_hangs_is_named_and_its_actor_started_again_and_holds_nobody_up_at_the_end(spoilt, capfd):
+    given = ["train", "--env", "spoilt:Hangs", "--quiet", "--actors", "2", "--stop-seconds", "5", "--set", "silence_seconds=2"]
     begun = time.monotonic()
     assert run("tianji", main, given) == 0
-    assert time.monotonic() - begun < 30
+    assert time.monotonic() - begun < 40
     out, err = capfd.readouterr()
-    assert "actor g0.a0 has not answered for 1 s; an environment may hang" in err
-    assert "does not answer, and was ended" in err
+    for actor, numbers in ((0, "0|1|2|3"), (1, "4|5|6|7")):
+        where = rf"environment spoilt:Hangs, number ({numbers}): its step; it is ended and started again"
+        assert re.search(rf"actor g0\.a{actor} has not answered for 2 s; {where}", err)
     assert "steps," in out
+
+
+@pytest.mark.parametrize("actor", [0, 1])
+def test_the_first_actor_is_no_other_than_the_rest(spoilt, monkeypatch, tmp_path, actor):
+    """It shared its learner's process, which ended with it. An exit is no end in good order either."""
+    monkeypatch.setenv("SPOILT", f"tj-actor g0.a{actor}")
+    monkeypatch.setenv("SPOILT_ONCE", str(tmp_path / "once"))
+    result = train(spoilt("ExitsOnce", stop_steps=20_000), out=tmp_path / "run")
+    assert result.outcome == "steps"
+    ((role, cause),) = [(restart.role, restart.cause) for restart in result.restarts]
+    assert role == f"actor g0.a{actor}"
+    number = 4 * actor
+    assert f"failed: environment spoilt:ExitsOnce, number {number}: its step raised SystemExit: 0 (spoilt.py, line" in cause
+
+
+def test_an_environment_of_ones_own_is_never_beside_a_learner(spoilt):
+    with pytest.raises(ConfigError, match="placement actor: environment spoilt:Raises would share a process with the learner"):
+        train(spoilt("Raises", placement="actor"))
 
 
 @pytest.mark.parametrize("world", ["real", "lockstep"])

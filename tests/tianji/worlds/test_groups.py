@@ -8,7 +8,7 @@ import pytest
 
 from tianji.algorithms import algorithm
 from tianji.config import DQNConfig, NetworkConfig
-from tianji.environments.vector import describe
+from tianji.environments.making import describe
 from tianji.messages import Done, Report, SlotRef, Snapshot
 from tianji.roles.actor import Rollout
 from tianji.run.training import train

@@ -8,7 +8,7 @@ import pytest
 
 from tianji.algorithms import networks
 from tianji.config import PPOConfig, TrainConfig
-from tianji.environments.vector import describe
+from tianji.environments.making import describe
 from tianji.layout import shortened
 from tianji.messages import SlotRef
 from tianji.roles.actor import Rollout

@@ -6,7 +6,7 @@ import pytest
 
 from tianji.config import DQNConfig, IMPALAConfig, NetworkConfig, PPOConfig, TrainConfig
 from tianji.disciplines.registry import DISCIPLINES
-from tianji.environments.vector import describe
+from tianji.environments.making import describe
 from tianji.messages import Done, Report, Snapshot
 from tianji.worlds import lockstep
 from tianji.worlds.history import Historian

@@ -6,7 +6,7 @@ import pytest
 
 from tianji.averaging import Stamp, pack
 from tianji.config import DQNConfig, NetworkConfig
-from tianji.environments.vector import describe
+from tianji.environments.making import describe
 from tianji.messages import ChunkHeader, SlotRef
 from tianji.roles.actor import Rollout
 from tianji.roles.training import Adopt, Adopted, Update

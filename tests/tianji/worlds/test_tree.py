@@ -4,7 +4,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from tianji.environments.vector import describe
+from tianji.environments.making import describe
 from tianji.messages import Done, Report, Snapshot
 from tianji.roles.fusion import ROOT
 from tianji.roles.role import ModelArrived, PushModel, Work

@@ -10,7 +10,7 @@ import pytest
 
 from programs.cli import ConfigError
 from tianji.config import DQNConfig, NetworkConfig
-from tianji.environments.vector import describe
+from tianji.environments.making import describe
 from tianji.launch.events import Restarted, RoleFailed
 from tianji.messages import ACTOR_STEPS, Episode, Episodes, Progress, Report, Saved, Snapshot, Started
 from tianji.run.training import train
@@ -273,3 +273,25 @@ def test_an_actor_tells_of_its_steps_while_no_episode_ends(small):
     train(small(stop_steps=10_000_000), look)
     assert steps == sorted(steps)
     assert steps[0] > 0
+
+
+def test_in_lockstep_torch_has_one_thread_and_a_learner_those_that_it_was_given(small):
+    """Threads were limited before torch was imported, so that its sums were not those of the real world."""
+    import torch
+
+    seen, before = set(), torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        for given in (None, 2):
+            config = small(updater="torch", learner_threads=given, stop_steps=256)
+
+            def look(role, *more):
+                seen.add((role, torch.get_num_threads()))
+
+            lockstep.run(config, CARTPOLE, lambda message: getattr(message, "reason", None), trace=look)
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(before)
+    threads = {name: {count for role, count in seen if role == name} for name, _ in seen}
+    assert threads["learner g0"] == {1, 2}
+    assert threads["actor g0.a0"] == threads["buffer g0"] == {1}

@@ -1,0 +1,46 @@
+"""Processes that environments leave behind are found by their mark, wherever they went, and others are left alone."""
+
+import os
+import subprocess
+import time
+
+import pytest
+
+from tianji.launch.leftovers import Leftovers
+
+
+def start(leftovers, command):
+    return subprocess.Popen(["sh", "-c", command], env={**os.environ, **leftovers.mark}, stdout=subprocess.PIPE, text=True)
+
+
+@pytest.fixture
+def adopted():
+    """Orphans of the test become its children, so that it can see them end."""
+    from programs.process import adopting_orphans
+
+    with adopting_orphans():
+        yield
+
+
+def test_an_orphan_in_a_session_of_its_own_is_ended(adopted):
+    mine, others = Leftovers(), Leftovers()
+    with start(mine, "setsid sleep 600 & echo $!") as parent, start(others, "sleep 600 & echo $!; wait") as stranger:
+        orphan, alive = int(parent.stdout.readline()), int(stranger.stdout.readline())
+        parent.wait()
+        assert mine.end() == 1
+        assert os.waitpid(orphan, 0)[1] == 9
+        assert stranger.poll() is None
+        assert others.end() == 2
+        stranger.wait()
+        os.waitpid(alive, 0)
+
+
+def test_helpers_that_end_by_themselves_are_waited_for(adopted):
+    mine = Leftovers()
+    with start(mine, "sleep 0.1 & echo $!") as parent:
+        helper = int(parent.stdout.readline())
+        parent.wait()
+        begun = time.monotonic()
+        while os.waitpid(helper, os.WNOHANG) == (0, 0) and time.monotonic() < begun + 10:
+            assert mine.end() == 0
+    assert mine.end() == 0
