@@ -36,7 +36,10 @@ def install(session: nox.Session, extras: str, *arguments: str) -> None:
 
 @nox.session
 def tests(session: nox.Session) -> None:
-    """Run the whole test suite on all cores. Arguments go to pytest (`-- -n 0`: one test after another)."""
+    """Run the tests on all cores, without those marked `long`. `-- --everything`: with them.
+
+    Other arguments go to pytest (`-- -n 0`: one test after another; `-- -m long`: only those that take long).
+    """
     install(session, "dev", LATER)
     # Tests start a thousand processes, which share compiled modules even if none are written next to the sources.
     compiled = {
@@ -45,7 +48,9 @@ def tests(session: nox.Session) -> None:
     }
     # One more process than cores, because some tests wait. Tests that share a costly fixture form a group and stay together.
     parallel = [f"--numprocesses={min(8, len(os.sched_getaffinity(0)) + 1)}", "--dist=loadgroup"]
-    session.run("pytest", *parallel, *session.posargs, env=compiled, **GRACE)
+    chosen = [argument for argument in session.posargs if argument != "--everything"]
+    quick = [] if "--everything" in session.posargs or "-m" in chosen else ["-m", "not long"]
+    session.run("pytest", *parallel, *quick, *chosen, env=compiled, **GRACE)
 
 
 @nox.session
