@@ -147,12 +147,6 @@ FREE_RUNNING = (
 )
 
 
-BESIDE = (
-    "The first actor lives in the learner's process, as it may with environments that Gymnasium ships. A user's own "
-    "environment has a process of its own, as in tianji-apart."
-)
-
-
 class TianJi(SameCode):
     """Actors, buffer and learner as separate processes; on several nodes a group of them on each, and a Root on the first.
 
@@ -174,8 +168,6 @@ class TianJi(SameCode):
         return None
 
     def deviations(self, task: Task) -> list[str]:
-        if "actor0" in self.config(task).with_learner:
-            return [BESIDE]
         if self.groups == "one" or task.nodes == 1:
             return []
         told = (
