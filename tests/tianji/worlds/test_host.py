@@ -14,6 +14,7 @@ from tianji.messages import Report, SlotRef
 from tianji.roles.actor import Actor, Rollout, RolloutDone
 from tianji.roles.role import Role, Work
 from tianji.telemetry import Account, bin_of
+from tianji.worlds import publication
 from tianji.worlds.host import Host
 from tianji.worlds.workers import Worker
 
@@ -169,7 +170,7 @@ def test_a_host_hears_while_it_works_and_weights_wait_until_they_are_wanted(what
         host.begin()
         assert host.pump()
         assert host.working
-        publisher.publish(2, np.full(3, 6, np.float32))
+        publisher.publish(publication.stamp_of(1, 1, closing=False), np.full(3, 6, np.float32))
         assert host.pump()
         assert host.worker.flat.tolist() == [6 if what == "renew" else 5] * 3
         assert host.worker.renewals == ([(1, 1)] if what == "renew" else [])
