@@ -84,9 +84,10 @@ def test_a_dead_actor_or_buffer_is_replaced(small, kind, channel, victim):
     result = train(config(stop_steps=10_000_000, channel=channel, placement="apart", **more), UntilReplaced(victim))
     assert result.outcome == "interrupted"
     # An actor that dies in a call of an environment names it.
-    cause = f"{re.escape(victim)} ended with status -9 before it had reported(; environment CartPole-v1, number [01]: its (step|reset))?"
+    cause = re.escape(f"{victim} ended with status -9 before it had reported")
+    cause += r"(; environment CartPole-v1, number [0-3]: its \w+)?"
     assert [r.role for r in result.restarts] == [victim] * 2
-    assert all(re.fullmatch(cause, r.cause) for r in result.restarts)
+    assert [r.cause for r in result.restarts if not re.fullmatch(cause, r.cause)] == []
     reports = {report.role: report for report in result.reports}
     assert reports.keys() == {"learner g0", "buffer g0", "actor g0.a0", "actor g0.a1"}
     learner = reports["learner g0"].counters
