@@ -170,7 +170,7 @@ class Environments:
             in order of environment.
         """
         self._taken += 1
-        ended, returns, shape, word, i = [], self._returns, self._shape, self._place.word, 0
+        ended, returns, shape, fits, word, i = [], self._returns, self._shape, self._fits, self._place.word, 0
         try:
             for i, (step, action, code) in enumerate(zip(self._steps, actions.tolist(), self._codes, strict=True)):
                 word[0] = code
@@ -181,32 +181,34 @@ class Environments:
                     value = self._number(i, reward)
                 rewards[i] = value
                 returns[i] += value
-                if terminated or truncated:
-                    # A copy, because an environment may write all observations into the same memory.
-                    last = np.array(self._fitting(i, observation))
-                    with self._call(i, RESET):
-                        first, after = self._envs[i].reset()
-                    length = self._taken - self._begun[i]
-                    ended.append(Ended(i, last, bool(terminated), returns[i], length, (info, after)))
-                    returns[i], self._begun[i] = 0.0, self._taken
-                    observation = first
                 try:
                     # NumPy would broadcast a shorter one, and cut off what another type cannot hold.
-                    if observation.dtype is not self._fits or observation.shape != shape:
+                    if observation.dtype is not fits or observation.shape != shape:
                         observation = self._fitting(i, observation)
                 except AttributeError:
                     observation = self._fitting(i, observation)
+                if terminated or truncated:
+                    # A copy, because an environment may write all observations into the same memory.
+                    last = np.array(observation)
+                    word[0] = Place.code(self._numbers[i], RESET)
+                    first, after = self._envs[i].reset()
+                    observation = self._fitting(i, first)
+                    length = self._taken - self._begun[i]
+                    ended.append(Ended(i, last, bool(terminated), returns[i], length, (info, after)))
+                    returns[i], self._begun[i] = 0.0, self._taken
                 observations[i] = observation
-        except (KeyboardInterrupt, EnvironmentFailed, Misshapen):
+        except (KeyboardInterrupt, Misshapen):
             raise
         except BaseException as error:  # As in `_call`, which would cost time at each step.
-            raise self._failed(i, STEP, error) from error
+            raise self._failed(i, word[0] % len(DEEDS), error) from error
         finally:
             word[0] = 0
         return ended
 
     def _fitting(self, i: int, observation: Any) -> NDArray[Any]:
         """The observation as an array whose values the environment's space can hold; `Misshapen` if there is none."""
+        if isinstance(observation, np.ndarray) and observation.dtype == self._fits and observation.shape == self._shape:
+            return observation
         try:
             array = np.asarray(observation)
         except ValueError:
