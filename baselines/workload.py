@@ -131,6 +131,8 @@ class Workload(Settings, kw_only=True):
             return "a clipped value error is not translated to it"
         if self.ppo is not None and self.ppo.correction == "decoupled":
             return "decoupled clipping is not translated to it"
+        if self.ppo is not None and self.ppo.clips_apart:
+            return "gradients that are clipped apart are not translated to it"
         if self.dqn is not None and self.dqn.double:
             return "double Q-learning is not translated to it"
         if self.dqn is not None and self.dqn.recent:

@@ -41,6 +41,11 @@ class Hyperparameters(Settings):
         """Environment steps before training begins."""
         return 0
 
+    @property
+    def clips_apart(self) -> bool:
+        """Whether the gradients of policy and value are clipped apart."""
+        return False
+
     def check_chunks(self, algo: str, actors: int, envs_per_actor: int, send_steps: int | None) -> None:
         """Check that rounds of one group divide into whole chunks; raise `ValueError` if not."""
         if send_steps is not None:
@@ -121,6 +126,9 @@ class PPOConfig(PolicyGradientConfig):
     """Weight of the mean entropy of the policy, which the loss subtracts. 0: no entropy bonus."""
     max_grad_norm: PositiveFloat = 0.5
     """Largest norm of the gradient. Longer gradients are scaled down to it."""
+    clip_gradients: Literal["together", "each"] = "together"
+    """What `max_grad_norm` bounds. `together` (default): the norm of the whole gradient. `each`: the norm over the policy's
+    parameters, and that over the value's. This needs a network whose policy and value share no parameters."""
     adam_epsilon: PositiveFloat = 1e-5
     """Adam's epsilon, added to its denominator."""
     normalise_advantages: bool = True
@@ -129,6 +137,10 @@ class PPOConfig(PolicyGradientConfig):
     """Policy around which the loss clips if samples are of an older policy. `behaviour` (default): the one that made them.
     `decoupled`: the newest one before the round, with its probability over the behaviour policy's as a weight of the surrogate
     (Hilton et al., 2022, arXiv 2110.00641; Fu et al., 2025, arXiv 2505.24298)."""
+
+    @property
+    def clips_apart(self) -> bool:
+        return self.clip_gradients == "each"
 
     def round_updates(self, round_steps: int) -> int:
         return self.epochs * -(-round_steps // self.minibatch_size)

@@ -32,6 +32,7 @@ def test_what_every_system_trains_is_certified(name):
         ("cartpole-dqn-zoo", "dqn", {"recent": 0.5}, "a preference for recent transitions"),
         ("cartpole-ppo-zoo", "ppo", {"value_clip": 0.2}, "clipped value error"),
         ("cartpole-ppo-zoo", "ppo", {"correction": "decoupled"}, "decoupled clipping"),
+        ("cartpole-ppo-zoo", "ppo", {"clip_gradients": "each"}, "gradients that are clipped apart are not"),
         ("cartpole-ppo-zoo", "network", {"kind": "mlp-shared"}, "networks of kind mlp-shared are not"),
     ],
 )

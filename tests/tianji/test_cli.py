@@ -79,7 +79,7 @@ def test_bad_input_gets_one_line(capsys, arguments, says):
 
 def test_an_unknown_key_is_answered_with_its_own_section_s(capsys):
     said = complaint(capsys, ["train", "--env", "CartPole-v1", "--set", "ppo.zzz=1"])
-    assert "known keys: adam_epsilon, clip, correction, entropy_coefficient" in said
+    assert "known keys: adam_epsilon, clip, clip_gradients, correction, entropy_coefficient" in said
     assert "dqn" not in said
     assert len(said) < 400
 

@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tianji.algorithms.flat import FlatNetwork, Vector
+from tianji.algorithms.flat import FlatNetwork, Parts, Vector
 from tianji.algorithms.helper import WORTH, Helper, Later
 from tianji.algorithms.state import Arrays
 from tianji.hyperparameters import DQNConfig, PolicyGradientConfig
@@ -26,11 +26,18 @@ SCALES = (1 / (1 - BETAS[0]), 1 / (1 - BETAS[1]))
 
 
 class Adam:
-    """Adam (Kingma & Ba, 2015, arXiv 1412.6980, algorithm 1) after clipping the gradient to a norm."""
+    """Adam (Kingma & Ba, 2015, arXiv 1412.6980, algorithm 1) after clipping the gradient to a norm.
 
-    def __init__(self, size: int, epsilon: float, max_grad_norm: float) -> None:
+    Parameters
+    ----------
+    parts
+        are clipped one by one, each to the norm. None: the gradient is clipped as a whole.
+    """
+
+    def __init__(self, size: int, epsilon: float, max_grad_norm: float, parts: Parts | None = None) -> None:
         self.epsilon = epsilon
         self.max_grad_norm = max_grad_norm
+        self.parts = parts
         self.steps = 0
         self.norms = 0.0
         """Sum of the gradients' norms. It stays NaN after one NaN, and shows infinite gradients, which clipping turns to 0."""
@@ -60,10 +67,13 @@ class Adam:
 
             M / (sqrt(V (1 - b2) / (1 - b2^t)) / a + epsilon / a)
         """
-        norm = float(np.sqrt(np.dot(grad, grad)))
-        self.norms += norm
-        if norm + CLIP_EPSILON > self.max_grad_norm:
-            grad *= np.float32(self.max_grad_norm / (norm + CLIP_EPSILON))
+        if self.parts is None:
+            norm = float(np.sqrt(np.dot(grad, grad)))
+            self.norms += norm
+            if norm + CLIP_EPSILON > self.max_grad_norm:
+                grad *= np.float32(self.max_grad_norm / (norm + CLIP_EPSILON))
+        else:
+            self._clip_each(grad, self.parts)
         beta1, beta2 = BETAS
         self.steps += 1
         m, v, s = self.first_moment, self.second_moment, self._scratch
@@ -80,6 +90,17 @@ class Adam:
         s += np.float32(self.epsilon / rate)
         np.divide(m, s, out=s)
         flat -= s
+
+    def _clip_each(self, grad: Vector, parts: Parts) -> None:
+        """Clip each part of `grad` by its own norm, in place."""
+        for part in parts:
+            views = [grad[piece] for piece in part]
+            norm = math.sqrt(sum(float(np.dot(view, view)) for view in views))
+            self.norms += norm
+            if norm + CLIP_EPSILON > self.max_grad_norm:
+                scale = np.float32(self.max_grad_norm / (norm + CLIP_EPSILON))
+                for view in views:
+                    view *= scale
 
 
 def moments(arrays: Arrays, scales: tuple[float, float]) -> tuple[Vector, Vector]:
@@ -105,7 +126,9 @@ class NumpyUpdater(ABC, Generic[B, N, C]):
         self.network, self.config, self.helper = network, config, helper
         self.flat = np.array(weights, np.float32)
         self.grad = np.zeros_like(self.flat)
-        self.adam = Adam(len(self.flat), config.adam_epsilon, config.max_grad_norm)
+        self.adam = Adam(
+            len(self.flat), config.adam_epsilon, config.max_grad_norm, network.parts() if config.clips_apart else None
+        )
         self._w, self._g = network.views(self.flat), network.views(self.grad)
         self._accumulated: Vector | None = None
         self._products: list[Later[Any]] = []

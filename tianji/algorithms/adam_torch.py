@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from tianji.algorithms.adam import BETAS, B, C, N, moments
-from tianji.algorithms.flat import Vector
+from tianji.algorithms.flat import Parts, Vector
 from tianji.algorithms.graphs_torch import StepGraphs
 from tianji.algorithms.networks_torch import TorchNetwork, tensor
 from tianji.algorithms.state import Arrays
@@ -37,6 +37,7 @@ class TorchUpdater(ABC, Generic[B, N, C]):
             [self.flat], lr=rate, betas=BETAS, eps=config.adam_epsilon, fused=True, capturable=on_gpu
         )
 
+        self._parts = network.parts() if config.clips_apart else None
         self._norms = torch.zeros((), device=self.device)
         """Sum of the gradients' norms, as `tianji.algorithms.adam.Adam.norms`."""
         self._graphs: StepGraphs[B] | None = None
@@ -112,9 +113,21 @@ class TorchUpdater(ABC, Generic[B, N, C]):
         self._apply()
 
     def _apply(self) -> None:
-        self._norms += torch.nn.utils.clip_grad_norm_([self.flat], self.config.max_grad_norm)
+        for part in [[self.flat]] if self._parts is None else self._each(self._parts):
+            self._norms += torch.nn.utils.clip_grad_norm_(part, self.config.max_grad_norm)
         self.optimizer.step()
         self.flat.grad = None
+
+    def _each(self, parts: Parts) -> list[list[Tensor]]:
+        """Views of the vector and of its gradient for each part, to clip them one by one."""
+        assert self.flat.grad is not None
+        found = []
+        for part in parts:
+            views = [self.flat.detach()[piece] for piece in part]
+            for view, piece in zip(views, part, strict=True):
+                view.grad = self.flat.grad[piece]
+            found.append(views)
+        return found
 
     def _set_rate(self, learning_rate: float) -> None:
         settings = self.optimizer.param_groups[0]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,6 +20,8 @@ from tianji.seeds import Stream
 Vector = NDArray[np.float32]
 Features = int | tuple[int, ...]
 """Shape of one encoded observation: the length of a vector, or (frames, height, width) of an image."""
+Parts = tuple[tuple[slice, ...], tuple[slice, ...]]
+"""Slices of a flat vector that are the policy's, and those that are the value's."""
 
 
 class FlatNetwork(ABC):
@@ -65,6 +67,13 @@ class FlatNetwork(ABC):
             blocks[name] = flat[offset : offset + count].reshape(shape)
             offset += count
         return blocks
+
+    def parts(self) -> Parts | None:
+        """Slices of the flat vector that are the policy's, and those that are the value's. Together they are the whole vector.
+
+        None: policy and value share parameters, or the network has not both.
+        """
+        return None
 
     def flatten(self, tensors: Mapping[str, NDArray[Any]]) -> Vector:
         """Inverse of `named_tensors`.
@@ -152,6 +161,20 @@ class ActionValueNetwork(FlatNetwork):
         if not self.dueling:
             return self.hidden
         return (*self.hidden[:-1], 2 * self.hidden[-1])
+
+
+def parted(owned: Iterable[tuple[bool, int]]) -> Parts:
+    """Parts of a vector from its blocks in order: whether each is the value's, and its number of parameters."""
+    parts: tuple[list[slice], list[slice]] = [], []
+    start = 0
+    for of_value, size in owned:
+        part, end = parts[of_value], start + size
+        if part and part[-1].stop == start:
+            part[-1] = slice(part[-1].start, end)
+        else:
+            part.append(slice(start, end))
+        start = end
+    return tuple(parts[0]), tuple(parts[1])
 
 
 def head_shapes(prefix: str, inputs: int, outputs: int) -> dict[str, tuple[int, ...]]:

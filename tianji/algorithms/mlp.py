@@ -10,7 +10,16 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tianji.algorithms.flat import ActionValueNetwork, Features, FlatNetwork, PolicyValueNetwork, Vector, head_shapes
+from tianji.algorithms.flat import (
+    ActionValueNetwork,
+    Features,
+    FlatNetwork,
+    Parts,
+    PolicyValueNetwork,
+    Vector,
+    head_shapes,
+    parted,
+)
 from tianji.algorithms.gelu import gelu
 
 TOGETHER = 512
@@ -68,6 +77,15 @@ class ActorCritic(PolicyValueNetwork):
             for part in ("kernel", "bias"):
                 tensors[f"{name}.{depth}.{part}"] = blocks[f"{name}.{part}"]
         return tensors
+
+    def parts(self) -> Parts | None:
+        if self.hidden and len(self.towers) == 1:
+            return None
+        owned = []
+        for name, shape in self.shapes().items():
+            owners = self.towers if name.startswith("hidden") else (name.partition(".")[0],)
+            owned += [(owner == "value", math.prod(shape) // len(owners)) for owner in owners]
+        return parted(owned)
 
     def scores(self, blocks: Mapping[str, Vector], x: NDArray[Any]) -> Vector:
         """Policy logits."""

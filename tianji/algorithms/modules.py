@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from operator import and_
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from torch.nn.parameter import is_lazy
 
 from programs.cli import ConfigError
 from tianji import references, seeds
-from tianji.algorithms.flat import ActionValueNetwork, Features, PolicyValueNetwork, Vector
+from tianji.algorithms.flat import ActionValueNetwork, Features, Parts, PolicyValueNetwork, Vector, parted
 from tianji.algorithms.networks_torch import TorchNetwork, evaluate, tensor
 from tianji.seeds import Stream
 
@@ -98,6 +99,15 @@ class ModuleActorCritic(ModuleNetwork, PolicyValueNetwork):
     def both(self, blocks: Mapping[str, Vector], x: NDArray[Any]) -> tuple[Vector, Vector]:
         logits, values = self._infer(blocks, x)
         return logits, values
+
+    def parts(self) -> Parts | None:
+        """By the outputs that autograd finds to depend on each parameter."""
+        parameters = list(self._parameters.values())
+        outputs = _tried(self.module, _observations(self.features), self.factory)
+        policy, value = (_reached(output, parameters) for output in outputs)
+        if any(map(and_, policy, value)):
+            return None
+        return parted(zip(value, (parameter.numel() for parameter in parameters), strict=True))
 
 
 class ModuleQ(ModuleNetwork, ActionValueNetwork):
@@ -197,6 +207,14 @@ def _outputs(module: nn.Module, x: Tensor, actions: int, where: str) -> list[Ten
     if not any(output.requires_grad for output in outputs):
         raise ConfigError(f"{where}: what its module returns does not depend on its parameters, so there is nothing to learn")
     return outputs
+
+
+def _reached(output: Tensor, parameters: list[nn.Parameter]) -> list[bool]:
+    """Whether an output depends on each parameter."""
+    if not output.requires_grad:
+        return [False] * len(parameters)
+    gradients = torch.autograd.grad(output.sum(), parameters, retain_graph=True, allow_unused=True)
+    return [gradient is not None for gradient in gradients]
 
 
 def _check_buffers(module: nn.Module, x: Tensor, where: str) -> None:

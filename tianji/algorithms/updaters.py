@@ -20,8 +20,8 @@ def check(config: TrainConfig, network: FlatNetwork) -> None:
     Raises
     ------
     ConfigError
-        if NumPy was chosen and cannot compute this network, or if a factory's network has other outputs than the algorithm
-        trains.
+        if NumPy was chosen and cannot compute this network, if a factory's network has other outputs than the algorithm trains,
+        or if the gradients of policy and value are to be clipped apart and share parameters.
     """
     if config.updater == "numpy" and not isinstance(network, ActorCritic | QNetwork):
         raise ConfigError(f"updater 'numpy' computes perceptrons only, not {network.name}; use updater 'auto'")
@@ -31,6 +31,11 @@ def check(config: TrainConfig, network: FlatNetwork) -> None:
         raise ConfigError(
             f"algo {config.algo} trains {trained.outputs_of(network.actions)}; what network.factory {config.network.factory} "
             f"makes returns {network.returns}"
+        )
+    if config.hyperparameters.clips_apart and network.parts() is None:
+        raise ConfigError(
+            f"{config.algo}.clip_gradients 'each' is for a network whose policy and value share no parameters, such as "
+            f"mlp-separate; those of network {network.name} do: use 'together'"
         )
 
 

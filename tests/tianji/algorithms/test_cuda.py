@@ -50,8 +50,8 @@ def batch_of(algo, features, seed=0):
     return Rollouts(seen, action, *(rng.normal(size=(4, ROWS)) * 0.5 - 0.5).astype(np.float32))
 
 
-def updater_of(algo, kind, features, device):
-    build, config = UPDATERS[algo]
+def updater_of(algo, kind, features, device, **changed):
+    build, config = UPDATERS[algo][0], msgspec.structs.replace(UPDATERS[algo][1], **changed)
     network = make(kind, features, (64, 64), ACTIONS)
     return build(network, config, network.initialise(3), device)
 
@@ -124,6 +124,22 @@ def test_a_recorded_step_is_the_step(algo, kind, features):
     got, expected = recorded.state(), plain.state()
     assert int(got["optimizer_steps"]) == int(expected["optimizer_steps"]) == 3 * SEEN_BEFORE
     assert float(recorded._norms) == pytest.approx(float(plain._norms), rel=TF32)
+
+
+def test_a_recorded_step_clips_each_part_as_the_processor_does():
+    clipping = {"clip_gradients": "each", "max_grad_norm": 0.05}
+    recorded, plain, whole = (
+        updater_of("ppo", "mlp-separate", VECTORS, device, **changed)
+        for device, changed in (("cuda", clipping), ("cpu", clipping), ("cpu", {"max_grad_norm": 0.05}))
+    )
+    before = plain.weights().copy()
+    for seed in range(3 * SEEN_BEFORE):
+        for updater in (recorded, plain, whole):
+            updater.step(batch_of("ppo", VECTORS, seed), 1e-3 / (1 + seed))
+    assert len(recorded._graphs) == 1
+    moved = recorded.weights() - before
+    assert apart(moved, plain.weights() - before) < 1e-2 < apart(moved, whole.weights() - before)
+    assert float(recorded._norms) == pytest.approx(float(plain._norms), rel=1e-3)
 
 
 def test_a_recorded_step_goes_on_from_what_is_loaded_and_restored():
