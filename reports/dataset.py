@@ -212,8 +212,7 @@ def planned(bundles: list[Bundle], stated: Mapping[str, Statement]) -> tuple[lis
     late = {id(b): b for own in grouped(bundles, names).values() for b in statement.beyond(own, stated)}
     counts = Counter((b.manifest.workload, b.manifest.suite, b.path.parent.name) for b in late.values())
     return [b for b in bundles if id(b) not in late], [
-        f"left out: {counted(number, 'run')} of {workload} ({suite}) in {file}, beyond the stated plan: report it alone, "
-        "or state more looks before it is measured"
+        f"left out: {counted(number, 'run')} of {workload} ({suite}) in {file}, in blocks that its stated plan does not name"
         for (workload, suite, file), number in sorted(counts.items())
     ]
 

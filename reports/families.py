@@ -1,29 +1,9 @@
-"""Verdicts of one table together: p-values of ratios after Holm, and wider intervals of extremes and of several looks."""
+"""Wider intervals: of an extreme of several ratios, and of what was looked at several times."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from reports.table import Row
-from suites.statistics.families import ERROR, holm, p_value, widened
-
-
-def adjusted(rows: Sequence[Row | None]) -> list[float | None]:
-    """Holm's p-values of ratios of 1; None of a row without an interval, which is no member of the family."""
-    known = {place: p for place, row in enumerate(rows) if (p := _p_value(row)) is not None}
-    found = dict(zip(known, holm(list(known.values())), strict=True))
-    return [found.get(place) for place in range(len(rows))]
-
-
-def _p_value(row: Row | None) -> float | None:
-    if row is None or row["ci_low"] is None:
-        return None
-    return p_value(row["value"], row["ci_low"], row["ci_high"], row["n"])
-
-
-def shown(p: float | None) -> bool:
-    """Whether a family's adjusted p-value shows a difference."""
-    return p is not None and p <= ERROR
+from suites.statistics.families import widened
 
 
 def extreme(row: Row, cells: int) -> Row:

@@ -1,64 +1,32 @@
-"""The first screen of results: against which systems TianJi wins, by how much, and where it loses.
+"""The first screen of results: the declared questions with their verdicts, why TianJi is fast, and where it loses.
 
 Pure functions from a dataset to what the README's and the summary's first lines are filled with.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from reports import families
-from reports.bounds import Told
-from reports.convergence.standings import FASTER, OPEN, SLOWER
 from reports.convergence.view import Trained
 from reports.dataset import Dataset
-from reports.overview import KIND, USUAL, Line, overview
-from reports.pairs import REFERENCE, RELAXED
+from reports.overview import KIND
+from reports.pairs import on_own_code
 from reports.reached import Missed, missed
 from reports.scaling.view import Scaled
 from reports.staleness.view import Balanced
 from reports.table import Row
 from reports.transmission.view import Traffic
+from reports.verdict import Question, Verdict, verdicts
 from reports.view import View
 
 
-class Against(NamedTuple):
-    """TianJi over one opponent, under one algorithm."""
+class Answer(NamedTuple):
+    """One question with a verdict for each opponent that was measured."""
 
-    line: Line
-
-    @property
-    def shown(self) -> bool:
-        """Whether TianJi is shown to be faster on every workload."""
-        return self.line.agreed and self.line.points[0].state == FASTER
-
-    @property
-    def partly(self) -> bool:
-        """Whether it is on any."""
-        return self.count(FASTER) > 0
-
-    def count(self, state: str) -> int:
-        """Workloads in one of `reports.convergence.standings.STATES`."""
-        return sum(point.state == state for point in self.line.points)
-
-
-class Algorithm(NamedTuple):
-    """All opponents under one algorithm."""
-
-    name: str
-    others: list[Against]
-    """Systems of other code, in the order of reports."""
-    same: list[Against]
-    """Systems of the same code."""
-
-
-class Lost(NamedTuple):
-    """A workload on which an opponent is shown to be faster than TianJi."""
-
-    title: str
-    workload: str
-    told: Told
+    question: Question
+    verdicts: list[Verdict]
 
 
 class Fewer(NamedTuple):
@@ -85,46 +53,17 @@ class Slower(NamedTuple):
     """Of all pipes and places, from which the lowest is picked."""
 
 
-class Duels(NamedTuple):
-    """TianJi over every opponent on one workload and machine."""
-
-    algorithm: str
-    workload: str
-    machine: str
-    target: float
-    """Evaluated return."""
-    cells: list[tuple[Told, str]]
-    """By opponent: the ratio, and one of `reports.convergence.standings.STATES`; it is open where they did not meet."""
-
-
-class Kin(NamedTuple):
-    """TianJi over one system on its own code, on all workloads."""
-
-    title: str
-    slower: list[str]
-    """Workloads on which TianJi is shown to be slower."""
-    faster: list[str]
-    undecided: int
-
-
 class Headline(NamedTuple):
     """What the first screen says."""
 
-    algorithms: list[Algorithm]
-    opponents: list[str]
-    """Titles of all opponents, in the order of reports."""
-    duels: list[Duels]
-    """By workload and machine."""
-    kin: list[Kin]
+    answers: list[Answer]
+    """In the order of the questions; those of which nothing was measured are left out."""
     engineering: list[float]
     """The synchronous system of the same code over the systems of other code: ratios by workload, least first."""
-    relaxing: list[tuple[str, Row]]
-    """By workload, how many times as fast relaxed TianJi is as strict."""
     fewer: list[Fewer]
     """Systems that need significantly fewer steps than the reference of their algorithm."""
     nodes: list[tuple[str, int, Row]]
     """By experiment and number of nodes, throughput over the XingTian-style system's."""
-    lost: list[Lost]
     missed: list[Missed]
     slower: list[Slower]
     """The largest gap first."""
@@ -132,53 +71,17 @@ class Headline(NamedTuple):
 
 def headline(data: Dataset) -> Headline:
     """Everything that the first screen says of a dataset; lists are empty where nothing was measured."""
-    found: dict[str, list[Against]] = {}
-    for line in overview(data):
-        if line.ours == REFERENCE and line.division == USUAL:
-            found.setdefault(line.algorithm, []).append(Against(line))
-    algorithms = [
-        Algorithm(name.upper(), [one for one in own if not one.line.same_code], [one for one in own if one.line.same_code])
-        for name, own in found.items()
-    ]
-    against = [one for algorithm in algorithms for one in (*algorithm.others, *algorithm.same)]
+    found: dict[str, Answer] = {}
+    for one in verdicts(data):
+        found.setdefault(one.question.id, Answer(one.question, [])).verdicts.append(one)
     return Headline(
-        algorithms,
-        list(dict.fromkeys(one.line.title for one in against)),
-        list(_duels(data, against)),
-        kin=list(_kin([one for one in against if one.line.same_code])),
-        engineering=sorted(_engineering(data, {one.line.opponent for one in against if not one.line.same_code})),
-        relaxing=list(_relaxing(data)),
+        list(found.values()),
+        engineering=sorted(_engineering(data)),
         fewer=list(_fewer([*Trained.all(data), *Balanced.all(data)])),
         nodes=list(_nodes(data)),
-        lost=[
-            Lost(one.line.title, point.workload, point.told)
-            for one in against
-            for point in one.line.points
-            if point.state == SLOWER
-        ],
         missed=[one for view in Trained.all(data) for one in _missed(view)],
         slower=sorted(_slower(Traffic.all(data)), key=lambda one: one.worst["value"]),
     )
-
-
-def _duels(data: Dataset, against: Sequence[Against]) -> Iterator[Duels]:
-    targets = {view.workload: float(view.description["thresholds"][KIND]) for view in Trained.all(data)}
-    titles = list(dict.fromkeys(one.line.title for one in against))
-    met = {
-        (one.line.algorithm.upper(), point.workload, point.machine, one.line.title): (point.told, point.state)
-        for one in against
-        for point in one.line.points
-    }
-    for algorithm, workload, machine in dict.fromkeys(key[:3] for key in met):
-        cells = [met.get((algorithm, workload, machine, title), (Told(None), OPEN)) for title in titles]
-        yield Duels(algorithm, workload, machine, targets[workload], cells)
-
-
-def _kin(against: Sequence[Against]) -> Iterator[Kin]:
-    for title in dict.fromkeys(one.line.title for one in against):
-        points = [point for one in against if one.line.title == title for point in one.line.points]
-        slower, faster = ([point.workload for point in points if point.state == state] for state in (SLOWER, FASTER))
-        yield Kin(title, slower, faster, len(points) - len(slower) - len(faster))
 
 
 def _missed(view: Trained) -> list[Missed]:
@@ -186,19 +89,12 @@ def _missed(view: Trained) -> list[Missed]:
     return [one for one in missed(view) if one.kind == KIND or one.ahead]
 
 
-def _engineering(data: Dataset, opponents: Iterable[str]) -> Iterator[float]:
+def _engineering(data: Dataset) -> Iterator[float]:
     for view in Trained.all(data):
-        for opponent in opponents:
+        for opponent in view.peers:
             told = view.fast(view.synchronous or "", opponent, KIND)
-            if told.row is not None and told.exact:
+            if not on_own_code(opponent) and told.row is not None and told.exact:
                 yield told.row["value"]
-
-
-def _relaxing(data: Dataset) -> Iterator[tuple[str, Row]]:
-    for view in Balanced.all(data):
-        told = view.fast(RELAXED, KIND)
-        if told.leading is not None and not told.bound:
-            yield view.name, told.leading
 
 
 def _fewer(views: Iterable[View]) -> Iterator[Fewer]:

@@ -1,7 +1,7 @@
 """Where TianJi loses: every cell in which its strict form is slower than another system or learns less often, and every tie.
 
-Slower: the whole 95 % interval of the ratio is below 1. Tie: the interval holds 1. A win must be shown after Holm over all
-contests; a loss needs no more than its interval, because an adjustment would hide it. Where a side missed a return in some
+Slower: the whole 95 % interval of the ratio is below 1. Tie: the interval holds 1. These are cells, not verdicts: with many of
+them some lie on one side of 1 by chance. Where a side missed a return in some
 block, the ratio of restricted means is held instead. That mean says little of a run that ends soon without the return, so
 returns that TianJi reached less often are listed apart, without any test. Pure functions.
 """
@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from reports import families
 from reports.bounds import Told, counted
 from reports.convergence.view import Trained
 from reports.dataset import Dataset
@@ -38,8 +37,6 @@ class Contest(NamedTuple):
     rival: str
     """The other system's title."""
     row: Row
-    p: float | None = None
-    """Of a ratio of 1, after Holm over all contests."""
 
     @property
     def words(self) -> str:
@@ -50,11 +47,6 @@ class Contest(NamedTuple):
     def lost(self) -> bool:
         """Whether the whole interval is below 1."""
         return self.row["ci_high"] is not None and self.row["ci_high"] < 1
-
-    @property
-    def won(self) -> bool:
-        """Whether it is shown to be above 1 in the family of all contests."""
-        return not self.lost and not self.tied and families.shown(self.p)
 
     @property
     def tied(self) -> bool:
@@ -68,30 +60,26 @@ class Losses(NamedTuple):
     lost: list[Contest]
     """The largest loss of each suite first."""
     tied: list[Contest]
-    unshown: list[Contest]
-    """Above 1 by their own interval, but not after Holm."""
     won: int
+    """Number of those whose whole interval is above 1."""
     missed: list[Missed]
     """Returns that another system reached in a larger share of its runs."""
 
     @property
     def contests(self) -> int:
         """All that have an interval."""
-        return len(self.lost) + len(self.tied) + len(self.unshown) + self.won
+        return len(self.lost) + len(self.tied) + self.won
 
 
 def losses(data: Dataset) -> Losses:
     """Every contest of strict TianJi that has an interval."""
-    known = [one for view in views(data) for one in _contests(view) if one.row["ci_low"] is not None]
-    ps = families.adjusted([one.row for one in known])
-    found = [one._replace(p=p) for one, p in zip(known, ps, strict=True)]
+    found = [one for view in views(data) for one in _contests(view) if one.row["ci_low"] is not None]
     order = list(dict.fromkeys(one.view.suite for one in found))
     lost = sorted((one for one in found if one.lost), key=lambda one: (order.index(one.view.suite), one.row["value"]))
     tied = [one for one in found if one.tied]
-    won = sum(one.won for one in found)
-    unshown = [one for one in found if not (one.won or one.lost or one.tied)]
+    won = len(found) - len(lost) - len(tied)
     trained = [view for view in views(data) if isinstance(view, Trained | Balanced)]
-    return Losses(lost, tied, unshown, won, [one for view in trained for one in missed(view) if one.ahead])
+    return Losses(lost, tied, won, [one for view in trained for one in missed(view) if one.ahead])
 
 
 def _contests(view: View) -> Iterator[Contest]:

@@ -10,7 +10,6 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from reports import families
 from reports.bounds import Told
 from reports.convergence.standings import FASTER, SLOWER, state_of
 from reports.convergence.view import Trained
@@ -52,17 +51,15 @@ class Point(NamedTuple):
     machine: str
     told: Told
     blocks: int
-    p: float | None = None
-    """After Holm, over all points of the overview; None where it stands alone or has no interval."""
 
     @property
     def state(self) -> str:
         """One of `reports.convergence.standings.STATES`."""
-        return state_of(self.told, self.p)
+        return state_of(self.told)
 
     @property
     def shown(self) -> bool:
-        """Whether a difference is shown."""
+        """Whether its own interval lies on one side of 1. That is no verdict: `reports.verdict` gives them."""
         return self.state in (FASTER, SLOWER)
 
     @property
@@ -104,11 +101,6 @@ class Line(NamedTuple):
     def same_code(self) -> bool:
         """Whether the opponent is built on TianJi's code."""
         return self.opponent in (*SAME_CODE, *SYNCHRONOUS, REFERENCE)
-
-    @property
-    def agreed(self) -> bool:
-        """Whether every workload is shown, and all on one side of 1."""
-        return len({point.state for point in self.points}) == 1 and self.points[0].shown
 
     @property
     def median(self) -> tuple[float, float]:
@@ -181,9 +173,7 @@ def overview(data: Dataset) -> list[Line]:
         Line(division, algorithm, opponent, titles[opponent], ours, sorted(cell.values(), key=lambda point: point[:2]))
         for (division, algorithm, opponent, ours), cell in found.items()
     ]
-    ps = iter(families.adjusted([point.told.leading for line in lines for point in line.points]))
-    judged = [line._replace(points=[point._replace(p=next(ps)) for point in line.points]) for line in lines]
-    return sorted(judged, key=_place)
+    return sorted(lines, key=_place)
 
 
 def _place(line: Line) -> tuple[str, bool, str, int, str, bool]:

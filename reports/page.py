@@ -30,7 +30,6 @@ from reports.scaling.view import Scaled
 from reports.sessions import sources
 from reports.staleness import curves as of_staleness
 from reports.staleness.view import Balanced
-from reports.tables import number
 from reports.transmission import curves as of_transmission
 from reports.transmission.view import Traffic
 from reports.view import View
@@ -94,10 +93,11 @@ def _write(path: Path, template: str, root: str = "", **values: Any) -> None:
 
 def _summary(data: Dataset, judged: Sequence[Judged]) -> dict[str, Any]:
     """What the first page says."""
-    found = grid.grids(data)
+    found, first = grid.grids(data), headline(data)
     counts = {verdict: sum(claim.verdict == verdict for claim in judged) for verdict in MARKS}
     return {
-        "verdict": Words("headline.j2", headline(data)).lines("sentences"),
+        "answers": first.answers,
+        "verdict": Words("headline.j2", first).lines("sentences"),
         "losses": losses(data),
         "grids": found,
         "filters": _filters(found),
@@ -130,7 +130,7 @@ def _filters(grids: Iterable[Grid]) -> list[dict[str, Any]]:
 def tables(data: Dataset) -> dict[str, pd.DataFrame]:
     """The tables of the summary, by name."""
     found, standing = losses(data), standings(data)
-    contests = {"losses": found.lost, "ties": found.tied, "unshown": found.unshown}
+    contests = {"losses": found.lost, "ties": found.tied}
     tables = {name: _table(own) for name, own in contests.items()}
     tables["grid"] = pd.DataFrame(grid.lines(grid.grids(data)))
     tables["standings"] = pd.DataFrame(
@@ -163,7 +163,6 @@ def _table(contests: Iterable[Contest]) -> pd.DataFrame:
             "Quantity": one.quantity,
             "Other system": one.rival,
             "TianJi's speed": one.words,
-            "p (Holm)": number(one.p),
             "n": one.row["n"],
         }
         for one in contests

@@ -34,6 +34,11 @@ NODE_SYSTEMS = (
 """Of the scaling suite, in the order of reading: a ratio of two has the earlier one on top."""
 
 
+def on_own_code(label: str) -> bool:
+    """Whether a system is made of TianJi's code."""
+    return label.startswith(REFERENCE) or label in (*SAME_CODE, *SYNCHRONOUS)
+
+
 def first_runs(labels: Iterable[str]) -> list[str]:
     """Labels without those of second runs."""
     return [label for label in labels if not label.endswith(AGAIN)]

@@ -184,7 +184,7 @@ def _row(axis: Axes, place: int, line: Line, shapes: Mapping[str, str], *, named
         # One above the other: marks that agree would hide each other.
         offset = APART * (at - (len(line.points) - 1) / 2) / max(1, len(line.points) - 1)
         _mark(axis, place + offset, point, shapes[point.machine])
-    _write(axis, SAID, place, line.values, weight="bold" if line.agreed else "normal")
+    _write(axis, SAID, place, line.values)
 
 
 def _mark(axis: Axes, place: float, point: Point, shape: str) -> None:
@@ -220,7 +220,7 @@ def _legend(lines: Sequence[Line]) -> list[Line2D]:
     shown: dict[str, Any] = {"color": ink, "linestyle": "", "markersize": 7.5, "markeredgewidth": 1.6, "markerfacecolor": paper}
     mark = shown | {"linestyle": "-", "linewidth": 1.4, "marker": "8"}
     handles = [
-        Line2D([], [], **mark | {"markerfacecolor": ink, "label": "difference shown (wins: Holm)"}),
+        Line2D([], [], **mark | {"markerfacecolor": ink, "label": "interval on one side of 1"}),
         Line2D([], [], **mark | {"label": "no difference shown"}),
     ]
     if any(point.ends[0] != point.ends[1] for point in points):
@@ -237,8 +237,6 @@ def _legend(lines: Sequence[Line]) -> list[Line2D]:
         )
     if any(point.starred for point in points):
         handles.append(Line2D([], [], linestyle="", label=f"{STAR} restricted means: a side missed the return"))
-    if any(line.agreed for line in lines):
-        handles.append(Line2D([], [], linestyle="", label="bold: every workload shows it"))
     handles += [Line2D([], [], **shown | {"marker": shape, "label": _short(name)}) for name, shape in _shapes(lines).items()]
     if any(line.same_code for line in lines):
         handles.append(Line2D([], [], linestyle="", label="italic: TianJi's own code"))

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
-from reports import families
 from reports.bounds import Told
 from reports.convergence.view import Trained
 from reports.dataset import Dataset
@@ -63,14 +61,10 @@ class Standings(NamedTuple):
         return Words("standings.j2", self).lines("sentences")
 
 
-def state_of(told: Told, p: float | None = None) -> str:
-    """Whether the reference is shown to be faster, or slower. A bound shows no win; beside it restricted means may show a loss.
+def state_of(told: Told) -> str:
+    """On which side of 1 the interval of one cell lies. A bound shows no win; beside it restricted means may show a loss.
 
-    Parameters
-    ----------
-    p
-        in a table of several, the p-value after Holm, which must show that the reference is faster. That it is slower is told
-        by the interval alone: an adjustment would hide it. None: it stands alone.
+    A cell is one of many and no verdict: `reports.verdict` answers the declared questions.
     """
     row = told.leading
     if row is not None and row["ci_high"] is not None and row["ci_high"] < 1:
@@ -79,12 +73,7 @@ def state_of(told: Told, p: float | None = None) -> str:
         return BOUND
     if row is None or row["ci_low"] is None:
         return OPEN
-    return FASTER if row["ci_low"] > 1 and (p is None or families.shown(p)) else OPEN
-
-
-def states(found: Sequence[Told]) -> list[str]:
-    """The same of every pair of one table, which is a family."""
-    return [state_of(told, p) for told, p in zip(found, families.adjusted([one.leading for one in found]), strict=True)]
+    return FASTER if row["ci_low"] > 1 else OPEN
 
 
 def standings(data: Dataset) -> Standings:
@@ -98,8 +87,7 @@ def standings(data: Dataset) -> Standings:
         for view in views
         for peer in peers
     }
-    found = iter(states([told for cell in cells.values() for told in cell.values()]))
-    judged = {place: [Standing(kind, told, next(found)) for kind, told in cell.items()] for place, cell in cells.items()}
+    judged = {place: [Standing(kind, told, state_of(told)) for kind, told in cell.items()] for place, cell in cells.items()}
     lines = [Line(titles[peer], [judged[view, peer] for view in views]) for peer in peers]
     noun = "workload" if len({view.workload for view in views}) == len(views) else "case"
     shown = [line for line in lines if any(line.cells)]

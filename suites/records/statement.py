@@ -83,27 +83,12 @@ def beside(folder: Path) -> Statement | None:
 
 
 def beyond(bundles: Iterable[Bundle], stated: Mapping[str, Statement]) -> list[Bundle]:
-    """Runs of one comparison that were added beyond a plan, and are therefore not pooled.
+    """Runs of blocks that their own session's plan does not name: they were added, and are not pooled.
 
-    They are blocks that their own session's plan does not name, and all of a session that was added after the others had been
-    seen: no more sessions are pooled than looks were stated, by it or by one before it. Sessions without a plan are the oldest.
+    Every session of a plan counts, and so does one without a plan: nothing is dropped for what it found. What several sessions
+    say is told with an error that is divided by their number (`reports.estimate`).
     """
-    bundles = list(bundles)
-    sessions = dict.fromkeys(b.manifest.session for b in bundles)
-    planned = sorted((stated[one] for one in sessions if one in stated), key=lambda one: (one.written, one.session))
-    kept, looks, late = len(sessions) - len(planned), 1, set()
-    for own in planned:
-        looks = max(looks, own.looks)
-        if kept and kept + 1 > looks:
-            late.add(own.session)
-        else:
-            kept += 1
-    return [
-        b
-        for b in bundles
-        if b.manifest.session in late
-        or (b.manifest.session in stated and b.manifest.seed not in stated[b.manifest.session].seeds)
-    ]
+    return [b for b in bundles if b.manifest.session in stated and b.manifest.seed not in stated[b.manifest.session].seeds]
 
 
 def looks(bundles: Iterable[Bundle], stated: Mapping[str, Statement]) -> int:

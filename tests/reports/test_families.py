@@ -1,14 +1,11 @@
-"""Tables of verdicts are families, extremes have wider intervals, and steps come before seconds."""
+"""Extremes and looks have wider intervals, and steps come before seconds."""
 
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from reports import families
-from reports.bounds import Told
-from reports.convergence.standings import states
 from reports.convergence.view import Trained
 from reports.view import View
 from suites.statistics.intervals import paired_ratio
@@ -21,26 +18,6 @@ def row(value, low=None, high=None, n=5, baseline="other"):
 def of(ratios):
     found = paired_ratio(ratios, np.ones(len(ratios)))
     return row(found.value, found.low, found.high, found.n)
-
-
-def test_p_values_are_those_of_the_ratios_times_how_many_are_left():
-    rng = np.random.default_rng(3)
-    ratios = [np.exp(rng.normal(mean, 0.1, 5)) for mean in (0.05, 0.5, 0.2)]
-    raw = [float(stats.ttest_1samp(np.log(one), 0).pvalue) for one in ratios]
-    order = sorted(raw)
-    by_hand = [order[0] * 3, max(order[0] * 3, order[1] * 2), max(order[0] * 3, order[1] * 2, order[2])]
-    expected = [min(1.0, by_hand[order.index(p)]) for p in raw]
-    told = families.adjusted([of(ratios[0]), None, of(ratios[1]), row(2.0), of(ratios[2])])
-    assert [p for p in told if p is not None] == pytest.approx(expected)
-    assert [p is None for p in told] == [False, True, False, True, False], "what has no interval is no member"
-
-
-def test_a_table_shows_fewer_wins_than_its_intervals_and_every_loss():
-    won = Told(row(1.2, 1.05, 1.2**2 / 1.05))
-    lost = Told(row(0.9, 0.81, 0.99))
-    assert states([won]) == ["faster"]
-    assert states([won] + [Told(row(1.0, 0.9, 1.1))] * 20) == ["open"] * 21
-    assert states([lost] + [Told(row(1.0, 0.9, 1.1))] * 20)[0] == "slower"
 
 
 def test_the_lowest_of_many_ratios_has_an_interval_for_all_of_them():

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from bundles import unpacked
 
-from reports import dataset, families, page
+from reports import dataset, page
 from reports.convergence.view import Trained
 from reports.grid import Cell, Choice, _distances, grids
 from reports.losses import losses
@@ -73,9 +73,7 @@ def test_losses_and_ties_are_the_ratios_whose_intervals_say_so(data):
     assert len(found.lost) == sum(row["ci_high"] < 1 for row in exact)
     assert len(found.tied) == sum(row["ci_low"] <= 1 <= row["ci_high"] for row in exact)
     above = [row for row in exact if row["ci_low"] > 1]
-    assert found.won + len(found.unshown) == len(above)
-    ps = zip(exact, families.adjusted(exact), strict=True)
-    assert found.won == sum(row["ci_low"] > 1 and p <= 0.05 for row, p in ps), "Holm over all of them"
+    assert found.won == len(above)
     tables = page.tables(data)
     assert len(tables["losses"]) == len(found.lost)
     assert len(tables["ties"]) == len(found.tied)

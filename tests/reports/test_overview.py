@@ -58,10 +58,7 @@ def test_a_bound_is_rounded_so_that_it_still_holds(value, bound, said):
 def test_a_point_is_shown_where_its_interval_excludes_1():
     above, across, bound = told(2.0, low=1.1, high=3.0), told(2.0, low=0.9, high=3.0), told(2.0, "at_least")
     assert [one.shown for one in line(above, across, bound).points] == [True, False, False]
-    below = told(0.5, low=0.4, high=0.9)
-    assert line(above, above).agreed
-    assert not line(above, below).agreed, "one for TianJi, one against it"
-    assert not line(across, across).agreed
+    assert line(told(0.5, low=0.4, high=0.9)).points[0].shown
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,187 @@
+"""How many times as fast one system reaches a return as another: a log-ratio, its error, and a p-value, from single runs.
+
+Runs of one block are paired. Sessions and machines are strata: their means may differ, and an interval holds that variance.
+Where every run of a workload reached the return, its log-ratio is the mean over pairs. Where any run missed it, it is that of
+expected running times: all time spent over the number of successes. Pure functions; nothing here says who is faster.
+
+References
+----------
+R. DerSimonian and N. Laird, "Meta-analysis in clinical trials", Controlled Clinical Trials 7 (1986): variance between strata.
+F. E. Satterthwaite, "An approximate distribution of estimates of variance components", Biometrics Bulletin 2 (1946).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.special import stdtr, stdtrit
+
+from suites.statistics.intervals import MINIMUM_FOR_INTERVAL, SEED
+
+RESAMPLES = 4_000
+"""Bootstrap samples of a ratio of expected running times."""
+STRATUM = ["machine", "session"]
+PAIR = [*STRATUM, "block"]
+
+
+@dataclass(frozen=True)
+class Term:
+    """The log of a ratio of times, how well it is known, and the runs that it is of."""
+
+    log: float
+    variance: float
+    """Of `log`; NaN with fewer than `MINIMUM_FOR_INTERVAL` pairs."""
+    freedom: float
+    """Degrees of freedom of `variance`."""
+    pairs: int
+    strata: int
+    ours: tuple[int, int]
+    """Runs of the first system that reached the return, and all of them."""
+    theirs: tuple[int, int]
+    bound: str = ""
+    """`at_least` or `at_most` where one side never reached the return; `log` is then that bound. Empty: none."""
+
+    @property
+    def missed(self) -> bool:
+        """Whether any run did not reach the return."""
+        return self.ours[0] < self.ours[1] or self.theirs[0] < self.theirs[1]
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """A ratio with its 95 % interval and two-sided p-value of 1."""
+
+    value: float
+    low: float | None
+    high: float | None
+    p: float | None
+    error: float
+    """Standard error of the logarithm."""
+    bound: str = ""
+
+
+def paired(runs: pd.DataFrame, ours: str, theirs: str) -> pd.DataFrame:
+    """Times of both systems by block; NaN where a run did not reach the return.
+
+    Parameters
+    ----------
+    runs
+        a line a run with columns `machine`, `session`, `block`, `system`, `seconds` (NaN: not reached) and `measured_s`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        columns of `PAIR`, then `ours`, `theirs` and the seconds that were spent, `ours_s` and `theirs_s`.
+    """
+    sides = []
+    for name, system in (("ours", ours), ("theirs", theirs)):
+        own = runs.loc[runs["system"] == system, [*PAIR, "seconds", "measured_s"]]
+        spent = own["seconds"].fillna(own["measured_s"])
+        sides.append(own.assign(**{name: own["seconds"], f"{name}_s": spent}).drop(columns=["seconds", "measured_s"]))
+    return sides[0].merge(sides[1], on=PAIR).sort_values(PAIR, ignore_index=True)
+
+
+def term(pairs: pd.DataFrame) -> Term | None:
+    """What the pairs of one workload say of the log of theirs over ours; None without any, and where no side succeeded.
+
+    Parameters
+    ----------
+    pairs
+        as `paired` returns them.
+    """
+    if pairs.empty:
+        return None
+    n, strata = len(pairs), pairs.groupby(STRATUM).ngroups
+    ours, theirs = (int(pairs[side].notna().sum()) for side in ("ours", "theirs"))
+    if not ours and not theirs:
+        return None
+    if ours == theirs == n:
+        logs = np.log(pairs["theirs"].to_numpy(float) / pairs["ours"].to_numpy(float))
+        codes = pairs.groupby(STRATUM).ngroup().to_numpy()
+        found = pooled([logs[codes == code] for code in range(strata)])
+    else:
+        found = _running_times(pairs)
+    bound = "at_least" if not theirs else "at_most" if not ours else ""
+    return Term(*found, n, strata, (ours, n), (theirs, n), bound)
+
+
+def pooled(strata: Sequence[NDArray[np.float64]]) -> tuple[float, float, float]:
+    """Mean of values in strata whose means may differ (random effects); its variance, and that variance's degrees of freedom.
+
+    Parameters
+    ----------
+    strata
+        values of each stratum, at least one in each.
+    """
+    sizes = np.array([len(values) for values in strata], float)
+    means = np.array([values.mean() for values in strata])
+    n, k = sizes.sum(), len(strata)
+    if n < MINIMUM_FOR_INTERVAL or n == k:
+        return float(np.average(means, weights=sizes)), math.nan, math.nan
+    within = sum(((values - values.mean()) ** 2).sum() for values in strata) / (n - k)
+    between = 0.0
+    if k > 1:
+        centre = np.average(means, weights=sizes)
+        spread = (sizes * (means - centre) ** 2).sum()
+        between = max(0.0, (spread - (k - 1) * within) / (n - (sizes**2).sum() / n))
+    if within + between == 0:
+        return float(means.mean()), 0.0, n - k
+    weights = 1 / (within / sizes + between)
+    weights = weights / weights.sum()
+    parts = float((weights**2 * within / sizes).sum()), float((weights**2 * between).sum())
+    freedom = sum(parts) ** 2 / (parts[0] ** 2 / (n - k) + (parts[1] ** 2 / (k - 1) if k > 1 else 0.0))
+    return float(weights @ means), sum(parts), freedom
+
+
+def _running_times(pairs: pd.DataFrame) -> tuple[float, float, float]:
+    """Log of the ratio of expected running times, its variance by a bootstrap over the blocks of each stratum, and freedom.
+
+    A side that never succeeds counts as if each of its runs did at its end: its expected time is longer than that.
+    """
+    values = pairs[["ours_s", "theirs_s"]].to_numpy(float)
+    solved = pairs[["ours", "theirs"]].notna().to_numpy(float)
+    solved[:, solved.sum(axis=0) == 0] = 1.0
+
+    def log(places: NDArray[np.intp]) -> NDArray[np.float64]:
+        spent, successes = values[places].sum(axis=-2), np.maximum(solved[places].sum(axis=-2), 1.0)
+        running = np.log(spent / successes)
+        return np.asarray(running[..., 1] - running[..., 0])
+
+    n, groups = len(pairs), list(pairs.groupby(STRATUM).indices.values())
+    point = float(log(np.arange(n)))
+    if n < MINIMUM_FOR_INTERVAL or n == len(groups):
+        return point, math.nan, math.nan
+    generator = np.random.default_rng(SEED)
+    drawn = np.concatenate([own[generator.integers(0, len(own), (RESAMPLES, len(own)))] for own in groups], axis=1)
+    # A bootstrap divides by n instead of n less the number of strata.
+    return point, float(log(drawn).var()) * n / (n - len(groups)), float(n - len(groups))
+
+
+def combined(terms: Iterable[Term], looks: int = 1) -> Ratio:
+    """The ratio over workloads of equal weight.
+
+    Parameters
+    ----------
+    looks
+        how often results were looked at: the interval and the p-value hold for all looks together.
+    """
+    terms = list(terms)
+    share = 1 / len(terms)
+    value = sum(one.log for one in terms) * share
+    bounds = {one.bound for one in terms} - {""}
+    bound = bounds.pop() if len(bounds) == 1 else "open" if bounds else ""
+    variances = [one.variance * share**2 for one in terms]
+    error = math.sqrt(sum(variances))
+    if math.isnan(error):
+        return Ratio(math.exp(value), None, None, None, math.nan, bound)
+    if error == 0:
+        return Ratio(math.exp(value), math.exp(value), math.exp(value), float(value == 0), 0.0, bound)
+    freedom = sum(variances) ** 2 / sum(own**2 / one.freedom for own, one in zip(variances, terms, strict=True))
+    p = min(1.0, looks * 2 * float(stdtr(freedom, -abs(value) / error)))
+    half = error * float(stdtrit(freedom, 1 - 0.05 / looks / 2))
+    return Ratio(math.exp(value), math.exp(value - half), math.exp(value + half), p, error, bound)
