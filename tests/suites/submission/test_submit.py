@@ -333,6 +333,8 @@ def test_a_plan_is_needed(good, tmp_path, capsys):
     assert "holds no session.json" in capsys.readouterr().err
 
 
+# It reads some sixty megabytes, on machines of any speed.
+@pytest.mark.timeout(600)
 @pytest.mark.long
 def test_every_committed_session_is_valid_by_its_manifests_and_the_smallest_of_each_folder_wholly(capsys):
     files = store.sealed([ROOT / "results", ROOT / "docs" / "results"])
