@@ -1,13 +1,6 @@
 """The one place where a report says who is faster: the declared questions, answered from all runs that are of them.
 
-A question is one family: one ratio an opponent, Holm over the opponents. Its words:
-
-- *faster*: the ratio is above 1, and stays shown after Holm;
-- *slower*: its own interval lies below 1, because an adjustment would hide a loss;
-- *the same*: the whole interval lies within 5 % of 1;
-- *not measured*: a workload of the question is missing; what is there is shown without a verdict;
-- *not measured enough*: none of these; so many more blocks would show such a ratio four times in five;
-- *not decidable here*: that would take more than `MOST_BLOCKS` blocks.
+A question is one family: one ratio an opponent, Holm over the opponents. docs/reports.md says what each word of a verdict means.
 """
 
 from __future__ import annotations
