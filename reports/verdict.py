@@ -1,6 +1,6 @@
 """The one place where a report says who is faster: the declared questions, answered from all runs that are of them.
 
-A question is one family: one ratio an opponent, Holm over the opponents. docs/reports.md says what each word of a verdict means.
+A question is one family: one ratio an opponent, Holm over the opponents. docs/reports.md says what each word means.
 """
 
 from __future__ import annotations
