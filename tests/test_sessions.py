@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 import scaling_bundles
 from pages import ROOT, blocks
+from tiny import tiny_workload
 
 pytestmark = pytest.mark.long
 LIMIT_S = 100
@@ -37,28 +38,6 @@ def usual():
     return {name.value: ast.literal_eval(arguments) for _, name, arguments in measured}
 
 
-TINY = """
-id = "cartpole-ppo-tiny"
-title = "CartPole, hardly trained"
-env = "CartPole-v1"
-algo = "ppo"
-environments = 4
-horizon_steps = 2048
-budget_steps = 1024
-budget_seconds = 60.0
-snapshot_every_steps = 256
-[network]
-hidden = [16, 16]
-[ppo]
-rollout_steps = 32
-minibatch_size = 64
-epochs = 2
-[thresholds]
-training = 450.0
-evaluated = 475.0
-"""
-
-
 @pytest.fixture
 def checkout(tmp_path):
     """A folder that looks like this checkout, with results of its own, and this environment's commands on the path."""
@@ -69,7 +48,7 @@ def checkout(tmp_path):
             (folder / entry.name).symlink_to(entry)
     # nox works in the folder of its file, wherever a link leads.
     shutil.copy(ROOT / "noxfile.py", folder)
-    (folder / "cartpole-ppo-tiny.toml").write_text(TINY)
+    (folder / "cartpole-ppo-tiny.toml").write_text(tiny_workload())
     return folder
 
 

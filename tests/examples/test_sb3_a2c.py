@@ -7,6 +7,7 @@ import shutil
 import pytest
 from elsewhere import ROOT
 from pages import blocks, install, run_block
+from tiny import tiny_workload
 
 from baselines import recording
 from programs.cli import run
@@ -16,32 +17,6 @@ from suites.records.events import Evaluation, Snapshot
 
 EXAMPLE = ROOT / "examples" / "sb3_a2c"
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("stable_baselines3") is None, reason="no stable_baselines3")
-TINY = """
-id = "cartpole-ppo-tiny"
-title = "CartPole, hardly trained"
-env = "CartPole-v1"
-algo = "ppo"
-environments = 4
-horizon_steps = 2048
-budget_steps = 1024
-budget_seconds = 60.0
-snapshot_every_steps = 256
-[network]
-hidden = [16, 16]
-[ppo]
-rollout_steps = 32
-minibatch_size = 64
-epochs = 2
-learning_rate = 1e-3
-learning_rate_schedule = "linear"
-[thresholds]
-training = 450.0
-evaluated = 475.0
-[evaluation]
-episodes = 4
-in_a_row = 2
-seed = 1
-"""
 
 
 @pytest.fixture
@@ -73,7 +48,7 @@ def test_its_page_is_followed(folder):
 def test_its_run_is_a_bundle_whose_policies_its_player_played(folder, tmp_path, monkeypatch):
     install(folder)
     monkeypatch.syspath_prepend(str(folder))
-    (tmp_path / "cartpole-ppo-tiny.toml").write_text(TINY)
+    (tmp_path / "cartpole-ppo-tiny.toml").write_text(tiny_workload())
     out = tmp_path / "out"
     chosen = ["--systems", "sb3-a2c", "--workloads", str(tmp_path / "cartpole-ppo-tiny.toml"), "--seeds", "1", "--once"]
     assert run("tianji-bench", suites, ["run", "convergence", *chosen, "--out", str(out)]) == 0

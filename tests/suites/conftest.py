@@ -4,33 +4,7 @@ import functools
 
 import pytest
 from guests import install
-
-TINY = """
-id = "{id}"
-title = "CartPole, hardly trained"
-env = "CartPole-v1"
-algo = "ppo"
-environments = 4
-horizon_steps = 2048
-budget_steps = 1024
-budget_seconds = 60.0
-snapshot_every_steps = 256
-[network]
-hidden = [16, 16]
-[ppo]
-rollout_steps = 32
-minibatch_size = 64
-epochs = 2
-learning_rate = 1e-3
-learning_rate_schedule = "linear"
-[thresholds]
-training = {training}
-evaluated = {evaluated}
-[evaluation]
-episodes = 4
-in_a_row = 2
-seed = 1
-"""
+from tiny import tiny_workload
 
 SYSTEMS = '''
 import os, subprocess, sys, time
@@ -113,7 +87,7 @@ class Absent(Steady):
 
 def write_tiny(folder, name="cartpole-ppo-tiny", training=450.0, evaluated=475.0, extra=""):
     path = folder / f"{name}.toml"
-    path.write_text(TINY.format(id=name, training=training, evaluated=evaluated) + extra)
+    path.write_text(tiny_workload(name, training, evaluated) + extra)
     return path
 
 
