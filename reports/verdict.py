@@ -192,6 +192,8 @@ def _judged(
 def _more(ratio: Ratio, terms: dict[str, Term], tests: int) -> int | None:
     """Blocks that each workload lacks to show such a ratio with `POWER`; None: more than `MOST_BLOCKS` in all.
 
+    It is a rough guide: the error is taken to fall with the number of blocks, also where sessions differ among themselves.
+
     Parameters
     ----------
     tests
