@@ -8,6 +8,8 @@ EXIT = "exit status"
 """Begins the reason of a run whose process said itself why it failed."""
 NOISE = re.compile(r"\s|(DEBUG|INFO|WARNING)\b|.*\w+Warning:|\(.*\) ")
 """Lines that are no cause: log lines below an error, warnings, what is indented, and what Ray prefixes with a process."""
+ENDED = re.compile(rf".* ended with ({EXIT}|status) -?\d+$")
+"""A line of a process about another one, which may have said itself why it ended."""
 
 
 def cause(error: str | None) -> str:
@@ -22,4 +24,5 @@ def cause(error: str | None) -> str:
     reason, *said = (error or "no reason is known").splitlines()
     if not reason.startswith(EXIT):
         return reason
-    return next((line for line in reversed(said) if line.strip() and not NOISE.match(line)), reason)
+    told = [line for line in reversed(said) if line.strip() and not NOISE.match(line)]
+    return next((line for line in told if not ENDED.match(line)), told[0] if told else reason)

@@ -89,8 +89,10 @@ def private_folder() -> Iterator[str]:
     It also removes folders that killed launchers left behind.
     """
     directory = Path(tempfile.mkdtemp(prefix=PREFIX, dir=_short_temporary_directory()))
-    with (directory / LOCK).open("wb") as held:
+    with (directory / "new").open("wb") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
+        # Under its name it was never free: another launcher that sweeps meanwhile would remove this folder.
+        (directory / "new").rename(directory / LOCK)
         _sweep(directory)
         try:
             yield str(directory)

@@ -1,5 +1,6 @@
 """Folders of sockets: private, and gone with their launcher, however it ended."""
 
+import fcntl
 import os
 import signal
 import socket
@@ -55,6 +56,22 @@ def test_what_a_killed_launcher_left_goes_with_the_next_one(place):
     assert not Path(own).exists()
     alive.communicate("")
     assert not used.exists()
+
+
+def test_a_folder_that_is_being_made_is_not_taken_for_one_left_behind(place, monkeypatch):
+    """Another launcher sweeps just before this one has its lock: two runs that begin together did that."""
+    lock = fcntl.flock
+
+    def swept(file, how):
+        if how == fcntl.LOCK_EX:
+            control._sweep(place / "another")
+        lock(file, how)
+
+    monkeypatch.setattr(fcntl, "flock", swept)
+    with control.private_folder() as own:
+        assert Path(own).is_dir()
+        control._sweep(place / "another")
+        assert [path.name for path in Path(own).iterdir()] == [control.LOCK]
 
 
 def test_a_message_that_is_too_large_is_cut_off_before_it_is_there(place):
