@@ -58,6 +58,12 @@ class Tuned(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Every run, in order."""
 
     @property
+    def last_seeds(self) -> int | None:
+        """Number of seeds in the last rung, the one with the greatest share of the budget; None if there is no record."""
+        last = max((one.budget_share for one in self.record), default=None)
+        return len({one.seed for one in self.record if one.budget_share == last}) or None
+
+    @property
     def place(self) -> tuple[str, str]:
         """Its system and workload."""
         return self.system, str(self.workload.get("id"))

@@ -1,4 +1,4 @@
-"""Checks of the open division: every system is tuned, with as many trials as every other, on the workload as it is today."""
+"""Checks of the open division: every system is tuned, with as many trials and seeds as every other, on today's workload."""
 
 from __future__ import annotations
 
@@ -31,6 +31,9 @@ def check(
     if len({one.trials for one in tuned}) > 1:
         told = ", ".join(f"{one.system} {one.trials}" for one in tuned)
         raise ConfigError(f"--tuned: every system has the same number of trials in the open division, not {told}")
+    if len({one.last_seeds for one in tuned if one.last_seeds is not None}) > 1:
+        told = ", ".join(f"{one.system} {one.last_seeds}" for one in tuned if one.last_seeds is not None)
+        raise ConfigError(f"--tuned: every system has as many seeds in the last rung of its tuning, not {told}; tune again")
     wanted = {(name, workload.id): workload for workload in workloads for name in able[workload.id]}
     given: dict[tuple[str, str], Tuned] = {}
     for one in tuned:

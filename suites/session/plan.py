@@ -6,6 +6,7 @@ import re
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -126,7 +127,10 @@ def block_of(
     nodes: int | None = None,
     options: Mapping[str, Scalar] | None = None,
 ) -> Iterator[Cell]:
-    """One block: every system once, one of them twice, in an order that rotates with the block; seeds count up by block.
+    """One block: every system once, one of them twice, in an order that is drawn; seeds count up by block.
+
+    The order is drawn for each block by its setting and its seed. So the same request gives the same plan, and nothing has the
+    same neighbour in every block, as it would in an order that rotates.
 
     Parameters
     ----------
@@ -136,19 +140,27 @@ def block_of(
     """
     again = [] if twice is None else [(twice if twice in systems else systems[0], 1)]
     round_of = [(system, 0) for system in systems] + again
-    turn = block % len(round_of)
-    for position, (system, replica) in enumerate(round_of[turn:] + round_of[:turn]):
-        yield Cell(
+    cells = [
+        Cell(
             workload=workload,
             system=system,
             replica=replica,
             block=block,
-            position=position,
+            position=0,
             seed=first_seed + block,
             explorers=explorers,
             nodes=nodes,
             options=dict(options or {}),
         )
+        for system, replica in round_of
+    ]
+    for position, cell in enumerate(sorted(cells, key=_lot)):
+        yield msgspec.structs.replace(cell, position=position)
+
+
+def _lot(cell: Cell) -> bytes:
+    """What a cell draws; the least begins the block. A hash is the same in every version of Python and for any list."""
+    return sha256(f"{cell.setting} {cell.seed} {cell.label}".encode()).digest()
 
 
 def read(path: Path) -> Plan:

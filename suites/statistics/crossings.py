@@ -87,9 +87,10 @@ def learning(bundle: Bundle) -> Learning:
     episodes = sorted((e for e in bundle.of(Episode) if e.steps <= budget), key=lambda e: e.ns)
     returns = [e.episode_return for e in episodes]
     evaluations = [(e, float(np.mean(e.returns))) for e in bundle.of(Evaluation)]
-    curve = {e.steps: mean for e, mean in evaluations if e.purpose == "curve"}
-    judged = [s for s in snapshots if s.steps in curve]
-    scores = [curve[s.steps] for s in judged]
+    # A learner that went back to its last state may publish other weights at the same number of steps.
+    curve = {(e.steps, e.version): mean for e, mean in evaluations if e.purpose == "curve"}
+    judged = [s for s in snapshots if (s.steps, s.version) in curve]
+    scores = [curve[s.steps, s.version] for s in judged]
 
     def seconds(event: Episode | Snapshot) -> float:
         # The initial policy is published just before the first step.
@@ -108,9 +109,9 @@ def learning(bundle: Bundle) -> Learning:
     index = training_crossing(returns, thresholds["training"])
     if index is not None:
         crossings["training"] = crossed(episodes[index], episodes[index])
-    confirmed = {e.steps for e, mean in evaluations if e.purpose == "confirm" and mean >= thresholds["evaluated"]}
+    confirmed = {(e.steps, e.version) for e, mean in evaluations if e.purpose == "confirm" and mean >= thresholds["evaluated"]}
     for i in streaks(scores, thresholds["evaluated"], workload["evaluation"]["in_a_row"]):
-        if judged[i].steps in confirmed:
+        if (judged[i].steps, judged[i].version) in confirmed:
             crossings["evaluated"] = crossed(judged[i], judged[max(0, i - 1)])
             break
     end = max(snapshots[-1].ns, episodes[-1].ns if episodes else 0)

@@ -8,7 +8,13 @@ from statistics import fmean
 from typing import NamedTuple
 
 from suites.records.bundle import Bundle, Scalar
+from suites.records.events import Episode
 from suites.statistics.crossings import learning
+
+START = 20
+"""Episodes that tell with what return a run began. In a short rung a hundred, as in a training mean, can be all that it had."""
+LEAST = 0.01
+"""Share of the way to the return below which a run made no progress, as means scatter. Then its speed is all that counts."""
 
 
 class Outcome(NamedTuple):
@@ -23,9 +29,24 @@ class Outcome(NamedTuple):
 
 
 def outcome(bundle: Bundle) -> Outcome:
-    """Seconds to the training return.
+    """Seconds to the training return, and the loss.
 
-    A run that missed it counts with the whole budget, and with how far its best return was from it.
+    The loss of a run that reached the return is its seconds to it, at most the budget of its rung, B. That of a run that missed
+    it is::
+
+        share = (best - start) / (return - start)    at least LEAST
+        loss  = B + 1 / (1 / B + share / seconds)
+
+    Here `seconds` are those of the whole run, `start` is the mean of its first `START` episodes, and `share` is how much of the
+    way to the return it came. So `seconds / share` is how long it would take on a straight line. That sees time: in the first
+    rungs nobody reaches the return, all runs have equally many steps, and returns alone cannot tell quick from slow.
+
+    The seconds on a straight line are no forecast, they only rank. B comes on top, so that a run which missed the return is
+    worse than any that reached it. The greater of both would make all runs equal, as a budget lasts far longer than they do.
+    The other 1 / B changes no rank, but no loss is more than 2 B. So one run that learnt nothing does not decide over a mean
+    of seeds.
+
+    The loss is infinite for a run that failed, and for one with fewer episodes than a training mean has.
     """
     if bundle.manifest.status != "completed":
         return Outcome(None, None, math.inf)
@@ -38,8 +59,17 @@ def outcome(bundle: Bundle) -> Outcome:
     crossing, budget_s = learnt.crossings["training"], float(workload["budget_seconds"])
     if crossing is not None:
         return Outcome(crossing.seconds, best, min(crossing.seconds, budget_s))
-    missing = math.inf if best is None else workload["thresholds"]["training"] - best
-    return Outcome(None, best, budget_s + missing)
+    if best is None:
+        return Outcome(None, None, math.inf)
+    share = _progress(bundle, best, float(workload["thresholds"]["training"]))
+    return Outcome(None, best, budget_s + 1 / (1 / budget_s + share / learnt.measured_s))
+
+
+def _progress(bundle: Bundle, best: float, wanted: float) -> float:
+    """Share of the way from a run's first return to the one that it missed."""
+    first = sorted(bundle.of(Episode), key=lambda e: e.ns)[:START]
+    start = fmean(e.episode_return for e in first)
+    return LEAST if start >= wanted else max(LEAST, (best - start) / (wanted - start))
 
 
 def options_of(run: Bundle) -> dict[str, Scalar]:

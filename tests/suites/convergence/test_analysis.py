@@ -70,6 +70,18 @@ def test_a_lone_good_snapshot_is_no_crossing():
     assert run.crossings["evaluated"] is None
 
 
+def test_weights_of_two_versions_at_one_number_of_steps_have_their_own_evaluations():
+    """A learner that went back to its last state publishes at the same steps again, other weights among them."""
+    more = (
+        Snapshot(int(2.5 * SECOND), 200, 9, "again"),
+        Evaluation(0, 200, 9, "curve", [10.0] * 3),
+        Evaluation(0, 200, 9, "confirm", [100.0] * 3),
+    )
+    run = make("a", 0, 2, more=more)
+    assert run.evaluated["steps"].tolist() == [200, 0, 100, 200, 300, 400]
+    assert run.evaluated["mean_return"].tolist() == [10.0, 10.0, 10.0, 100.0, 100.0, 100.0]
+
+
 def test_ratios_are_formed_within_blocks():
     runs = [make("a", 0, 1), make("b", 0, 2), make("a", 1, 1, step_s=10.0), make("b", 1, 2, step_s=10.0)]
     row = find(summarise(runs, [("a", "b")]), metric="time_to_threshold_ratio", threshold_kind="evaluated")

@@ -91,7 +91,7 @@ def test_a_suite_and_an_axis_from_outside(toy, tmp_path, capsys):
     bundles = store.load([file]).bundles
     assert len(bundles) == 8
     names = {b.path.name for b in bundles}
-    assert names >= {"questions.bound-1.tail-lone.b0.p0.slow", "questions.bound-4.tail-lone.b1.p0.fast"}
+    assert names >= {"questions.bound-1.tail-lone.b0.p1.slow", "questions.bound-4.tail-lone.b1.p0.slow"}
     assert all(b.manifest.phases_s == {"setup": 2e-9} for b in bundles)
     assert all(b.manifest.environment["noise_floor"] > 0 for b in bundles)
     table = pd.read_parquet(file)

@@ -21,13 +21,13 @@ def test_it_prints_the_plan_and_writes_nothing(capsys, guests, tiny, tmp_path):
     lines = capsys.readouterr().out.splitlines()
     assert not out.exists()
     assert re.search(rf"^suite convergence, profile smoke: 4 runs in 2 blocks, .* into {out}$", lines[0])
-    # The order rotates with the block.
+    # The order is drawn for each block.
     assert lines[1] == "plan: for no claim, 1 look"
     assert [line.strip() for line in lines[2:6]] == [
-        "1. block 0, seed 5, cartpole-ppo-tiny: steady: at most 60 s",
-        "2. block 0, seed 5, cartpole-ppo-tiny: crash: at most 60 s",
-        "3. block 1, seed 6, cartpole-ppo-tiny: crash: at most 60 s",
-        "4. block 1, seed 6, cartpole-ppo-tiny: steady: at most 60 s",
+        "1. block 0, seed 5, cartpole-ppo-tiny: crash: at most 60 s",
+        "2. block 0, seed 5, cartpole-ppo-tiny: steady: at most 60 s",
+        "3. block 1, seed 6, cartpole-ppo-tiny: steady: at most 60 s",
+        "4. block 1, seed 6, cartpole-ppo-tiny: crash: at most 60 s",
     ]
     # (180 + 60 + 60) s a run.
     assert lines[6].startswith("time: at most 20 min")

@@ -153,14 +153,14 @@ def shifted(seconds):
 
 
 def copied(folder):
-    source, target = (folder / f"{WORKLOAD}.b{block}.p{block}.tianji" / "events.jsonl" for block in (0, 1))
+    source, target = (folder / f"{WORKLOAD}.b{block}.p0.tianji" / "events.jsonl" for block in (0, 1))
     target.write_bytes(source.read_bytes())
 
 
 SPOILED = {
-    "a run was left out": (lambda f: shutil.rmtree(f / f"{WORKLOAD}.b1.p0.sync"), "1 of 4 cells of its plan are missing"),
+    "a run was left out": (lambda f: shutil.rmtree(f / f"{WORKLOAD}.b1.p0.tianji"), "1 of 4 cells of its plan are missing"),
     "its plan was shortened": (
-        lambda f: (shutil.rmtree(f / f"{WORKLOAD}.b1.p0.sync"), plan(f, lambda p: p["cells"].pop(2))),
+        lambda f: (shutil.rmtree(f / f"{WORKLOAD}.b1.p0.tianji"), plan(f, lambda p: p["cells"].pop(2))),
         "positions have a gap; a run was left out",
     ),
     "a run is of another machine": (

@@ -15,6 +15,9 @@ from suites.records import archive, bundle, tuned
 from suites.records.bundle import Manifest
 from suites.records.events import Episode, FirstStep, Snapshot
 from suites.session import runner
+from suites.session.suite import Request
+from suites.tuning import sweep
+from suites.tuning.run import Tuning
 from suites.tuning.sweep import FIRST_SEED
 
 RATE = "ppo.learning_rate"
@@ -151,6 +154,32 @@ def test_two_trials_run_with_the_seeds_of_a_last_rung(trials, tiny, tmp_path, ca
     assert (found.trials, rates([found.options])) == (2, [5e-4])
 
 
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 5])
+def test_every_setting_of_every_system_has_as_many_seeds_in_the_last_rung(searching, tiny, count):
+    """Nothing that a user asks for changes their number: it is a constant."""
+    found = set()
+    for system in ("sync", "sync-one", "tianji"):
+        plan, _ = Tuning().plan(
+            Request(
+                profile=sweep.NAME,
+                systems=(system,),
+                workloads=(str(tiny()),),
+                blocks=count,
+                first_seed=3,
+                once=True,
+                testbed=None,
+                cores=(0, 1),
+            )
+        )
+        last = [cell for cell in plan.cells if cell.block == plan.cells[-1].block]
+        seeds = {}
+        for cell in last:
+            seeds.setdefault(cell.options["place"], []).append(cell.seed)
+        found |= {tuple(one) for one in seeds.values()}
+    (one,) = found
+    assert len(set(one)) == len(one) == sweep.LAST_SEEDS, "the same seeds, too"
+
+
 def test_nothing_is_chosen_where_every_trial_failed(trials, tiny, tmp_path, capsys):
     trials.seconds = dict.fromkeys(trials.seconds)
     assert tune(tmp_path / "out", tiny(), trials=2) == 1
@@ -199,7 +228,7 @@ def chosen(trials, tiny, tmp_path, capsys):
         path.write_bytes(msgspec.json.encode(msgspec.structs.replace(usual, **changes)))
         return path
 
-    write.options, write.workload = usual.options, usual.workload
+    write.options, write.workload, write.record = usual.options, usual.workload, usual.record
     return write
 
 
@@ -228,6 +257,15 @@ def test_every_system_of_an_open_session_is_tuned_alike(chosen, tiny, tmp_path, 
     assert "no file is of sync-one on cartpole-ppo-tiny" in refusal(capsys, bench, *opened(tmp_path, tiny, *both))
     more = chosen("b.json", system="sync-one", trials=12)
     assert "not sync 5, sync-one 12" in refusal(capsys, bench, *opened(tmp_path, tiny, *both, more))
+    assert tuned.read(one).last_seeds == sweep.LAST_SEEDS
+    fewer = chosen("d.json", system="sync-one", record=chosen.record[:-2])
+    assert tuned.read(fewer).last_seeds == sweep.LAST_SEEDS - 1
+    said = refusal(capsys, bench, *opened(tmp_path, tiny, *both, fewer))
+    assert "as many seeds in the last rung of its tuning, not sync 4, sync-one 3; tune again" in said
+    unknown = chosen("e.json", system="sync-one", record=())
+    assert tuned.read(unknown).last_seeds is None
+    assert bench(*opened(tmp_path, tiny, *both, unknown)) == 0, "a file that does not say is accepted"
+    capsys.readouterr()
     again = chosen("c.json")
     assert "two files are of sync" in refusal(capsys, bench, *opened(tmp_path, tiny, "--tuned", one, again))
     no_suite = ["run", "staleness", "--tuned", one, "--out", tmp_path / "out"]
