@@ -199,6 +199,11 @@ class TianJi(SameCode):
         first: list[dict[str, Scalar]] = [
             {"actors": actors_for(task), "discipline": rule} for rule in (_usual(task), "relaxed")
         ]
+        if task.workload.ppo is not None and task.workload.network.kind == "mlp-separate":
+            # Others clip the two networks apart: it is tried beside every rule.
+            name = "ppo.clip_gradients"
+            choices[name] = ("together", "each")
+            first = [one | {name: task.workload.ppo.clip_gradients} for one in first] + [first[0] | {name: "each"}]
         return super().space(task).extended(choices, *first)
 
 

@@ -113,6 +113,8 @@ def load(roots: list[Path]) -> Dataset:
     bundles, left_out = without_smoke(bundles)
     left_out += tuning
     left_out += of_superseded(loaded.superseded)
+    bundles, again = once(bundles)
+    left_out += again
     bundles, unplanned = planned(bundles, loaded.stated)
     left_out += unplanned
     names = machine.names(b.manifest.environment for b in bundles)
@@ -213,6 +215,16 @@ def planned(bundles: list[Bundle], stated: Mapping[str, Statement]) -> tuple[lis
     counts = Counter((b.manifest.workload, b.manifest.suite, b.path.parent.name) for b in late.values())
     return [b for b in bundles if id(b) not in late], [
         f"left out: {counted(number, 'run')} of {workload} ({suite}) in {file}, in blocks that its stated plan does not name"
+        for (workload, suite, file), number in sorted(counts.items())
+    ]
+
+
+def once(bundles: list[Bundle]) -> tuple[list[Bundle], list[str]]:
+    """The last runs of each block, and what ran again because of the machine, in words."""
+    early = {id(b): b for b in statement.repeated(bundles)}
+    counts = Counter((b.manifest.workload, b.manifest.suite, b.path.parent.name) for b in early.values())
+    return [b for b in bundles if id(b) not in early], [
+        f"left out: {counted(number, 'run')} of {workload} ({suite}) in {file}, in blocks that ran again: the machine changed"
         for (workload, suite, file), number in sorted(counts.items())
     ]
 

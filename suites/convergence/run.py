@@ -32,6 +32,7 @@ class Convergence(Suite):
     profiles: Mapping[str, sweep.Profile] = sweep.PROFILES
     testbeds = ("local",)
     tunable = True
+    repeats = True
 
     def workloads(self) -> dict[str, str]:
         return {name: catalogue.load(name).title for name in catalogue.names()}

@@ -19,7 +19,7 @@ class Disciplines(Convergence):
 
     name, about = sweep.NAME, sweep.ABOUT
     profiles: Mapping[str, sweep.Profile] = sweep.PROFILES
-    tunable = False
+    tunable = repeats = False
 
     def plan(self, request: Request) -> tuple[Plan, list[str]]:
         plan, skipped = super().plan(request)

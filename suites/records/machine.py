@@ -8,9 +8,10 @@ import re
 import shutil
 import statistics
 import subprocess
+import sys
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -23,6 +24,18 @@ from programs import cores
 PACKAGES = ("numpy", "torch", "ray", "stable-baselines3", "gymnasium", "box2d", "ale-py", "pyzmq", "msgspec", "safetensors")
 ROOT = Path(__file__).parents[2]
 WINDOWS, WINDOW_S = 20, 0.05
+LOOP_S = 1.0
+CHANGED_SHARE = 0.5
+"""A machine changed during a block if its fastest bare loop was faster than its slowest by more than this share."""
+_LOOP = """
+import os, sys, time
+os.sched_setaffinity(0, {int(sys.argv[1])})
+loops, start = 0, time.perf_counter()
+while (took := time.perf_counter() - start) < float(sys.argv[2]):
+    sum(range(2_000))
+    loops += 1
+print(loops / took)
+"""
 
 
 def manifest() -> dict[str, Any]:
@@ -81,6 +94,38 @@ def noise_floor() -> float:
             loops += 1
         rates.append(loops / took)
     return round(statistics.stdev(rates) / statistics.mean(rates), 4)
+
+
+def bare_loop(on: Sequence[int], seconds: float = LOOP_S) -> float | None:
+    """How fast these cores are just now: the mean rate of a fixed loop, on all of them at once.
+
+    It says of each run what machine it had: before and after it nothing else of the session runs.
+
+    Returns
+    -------
+    float or None
+        loops a second and core; None where it cannot be told.
+    """
+    command = [sys.executable, "-I", "-S", "-c", _LOOP]
+    running = [subprocess.Popen([*command, str(core), str(seconds)], stdout=subprocess.PIPE, text=True) for core in on]
+    try:
+        said = [one.communicate(timeout=20)[0] for one in running]
+    except subprocess.TimeoutExpired:
+        return None
+    finally:
+        for one in running:
+            one.kill()
+            one.wait()
+    return None if any(one.returncode for one in running) else round(statistics.mean(map(float, said)), 1)
+
+
+def changed(environments: Iterable[dict[str, Any]]) -> float:
+    """By what share the speed of a machine differed during these runs: its fastest bare loop over its slowest, less 1.
+
+    Of 20 loops of a second on an idle virtual machine the fastest was .36 faster than the slowest: a smaller share means little.
+    """
+    rates = [rate for one in environments for rate in one.get("bare_loop") or () if rate]
+    return max(rates) / min(rates) - 1.0 if rates else 0.0
 
 
 def _virtualised() -> bool | None:

@@ -91,6 +91,24 @@ def beyond(bundles: Iterable[Bundle], stated: Mapping[str, Statement]) -> list[B
     return [b for b in bundles if b.manifest.session in stated and b.manifest.seed not in stated[b.manifest.session].seeds]
 
 
+def repeated(bundles: Iterable[Bundle]) -> list[Bundle]:
+    """Runs of blocks that ran again, because the machine changed during them (`machine.changed`): the last ones count.
+
+    A planned block has a seed of its own within its session and setting, so two blocks of one seed are one block twice.
+    """
+    last: dict[tuple[object, ...], int] = {}
+    every = list(bundles)
+    for b in every:
+        last[_block(b)] = max(b.manifest.block, last.get(_block(b), 0))
+    return [b for b in every if b.manifest.block < last[_block(b)]]
+
+
+def _block(b: Bundle) -> tuple[object, ...]:
+    m = b.manifest
+    axes = tuple(sorted((name, repr(value)) for name, value in m.options.items()))
+    return m.session, m.suite, m.workload, m.nodes, m.testbed, m.scaling, m.explorers, m.size_bytes, axes, m.seed
+
+
 def looks(bundles: Iterable[Bundle], stated: Mapping[str, Statement]) -> int:
     """How often the results of these runs were to be looked at: the most that any of their plans states; 1 without a plan."""
     return max((stated[b.manifest.session].looks for b in bundles if b.manifest.session in stated), default=1)

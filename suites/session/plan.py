@@ -59,6 +59,16 @@ class Cell(Struct, frozen=True, kw_only=True):
         return ".".join(parts)
 
 
+class Repeat(Struct, frozen=True):
+    """A block that ran again, because the machine changed during it. Its runs stay; a report takes the last ones."""
+
+    block: int
+    of: int
+    """The block that was planned, with the same seed."""
+    changed: float
+    """By what share the machine's speed differed in the run of it before this one."""
+
+
 class Plan(Struct, frozen=True, kw_only=True):
     """A session, complete."""
 
@@ -85,6 +95,8 @@ class Plan(Struct, frozen=True, kw_only=True):
     """Of the open division: the settings of each system on each workload, with the trials behind them."""
     predictions: Predictions | None = None
     """What was predicted of its cells. A report compares with nothing that was predicted later."""
+    repeats: tuple[Repeat, ...] = ()
+    """Blocks that were added, because the machine changed during others. Their cells come last."""
 
     def stated(self) -> Statement:
         """What is written down before the first run."""
@@ -102,6 +114,22 @@ class Plan(Struct, frozen=True, kw_only=True):
             load_1min=self.load_1min,
             noise_floor=self.noise_floor,
             predictions=self.predictions,
+        )
+
+    @property
+    def planned(self) -> tuple[Cell, ...]:
+        """Cells that were planned before the first run."""
+        more = {one.block for one in self.repeats}
+        return tuple(cell for cell in self.cells if cell.block not in more)
+
+    def repeated(self, cells: Sequence[Cell], changed: float) -> Plan:
+        """The plan in which a block runs again after all others, with the same seed and order."""
+        number = max(cell.block for cell in self.cells) + 1
+        first = next((one.of for one in self.repeats if one.block == cells[0].block), cells[0].block)
+        return msgspec.structs.replace(
+            self,
+            cells=(*self.cells, *(msgspec.structs.replace(cell, block=number) for cell in cells)),
+            repeats=(*self.repeats, Repeat(number, first, round(changed, 3))),
         )
 
     def blocks(self) -> list[tuple[Cell, ...]]:

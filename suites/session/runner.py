@@ -1,5 +1,8 @@
 """Runs a session block by block in fresh processes. Each result is published whole or not at all.
 
+A bare loop before and after each run says how fast the machine was.
+A block in which that changed runs again. The loop alone decides.
+
 A cell is in `<cell>.partial/` until it is measured and evaluated; a rename then makes it a bundle. A failed cell is finished
 and marked as failed. An interrupted block is run again whole. Its earlier cells move to `superseded/`, which reports ignore.
 """
@@ -33,6 +36,10 @@ MEASURED_SHARE = 0.8
 """Share of a cell's time for the progress bar, if its snapshots are evaluated. The rest is evaluation."""
 BUSY_SHARE = 0.5
 """Load over one minute of an idle machine at most, as a share of the cores that a session uses."""
+SMOKE, SMOKE_LOOP_S = "smoke", 0.02
+"""A smoke session is no evidence, and takes no time for the machine."""
+MOST_REPEATS = 2
+"""Times that a block runs again at most, because the machine changed."""
 BEFORE = ("testbed", "check", "company", "setup")
 """Phases that come before the first environment step."""
 
@@ -52,11 +59,11 @@ def find_session(out: Path, plan: Plan, resume: bool) -> Plan | None:
             raise ConfigError(
                 f"--out {out}: holds a session of suite {begun.suite}; add --resume to go on with it, or name a new folder"
             )
-        same = (begun.suite, begun.profile, begun.systems, begun.workloads, len(begun.cells))
+        same = (begun.suite, begun.profile, begun.systems, begun.workloads, len(begun.planned))
         if same != (plan.suite, plan.profile, plan.systems, plan.workloads, len(plan.cells)):
             raise ConfigError(
                 f"--out {out}: was begun with suite {begun.suite}, profile {begun.profile}, systems {','.join(begun.systems)}, "
-                f"workloads {','.join(begun.workloads)} and {len(begun.cells)} cells; ask for the same, or name a new folder"
+                f"workloads {','.join(begun.workloads)} and {len(begun.planned)} cells; ask for the same, or name a new folder"
             )
         if begun.tuned != plan.tuned:
             raise ConfigError(f"--out {out}: was begun with other --tuned files; give the same, or name a new folder")
@@ -95,7 +102,7 @@ def _busy(plan: Plan, load: float) -> bool:
     most = BUSY_SHARE * len(plan.cores)
     if load <= most:
         return False
-    if not plan.busy and plan.profile != "smoke":
+    if not plan.busy and plan.profile != SMOKE:
         raise ConfigError(
             f"load {load:g} over one minute, more than {most:g}: a session begins on an idle machine; wait, or add --busy, "
             "which its plan records"
@@ -109,19 +116,35 @@ def _write(path: Path, value: msgspec.Struct) -> None:
     temporary.rename(path)
 
 
-def run(suite: Suite, plan: Plan, out: Path) -> list[Manifest]:
-    """Run what is left of a session; returns the manifests of all its cells, in order."""
-    todo = [cells for cells in plan.blocks() if not all((out / c.directory / "bundle.json").exists() for c in cells)]
-    for cells in todo:
-        for cell in cells:
-            _supersede(out, cell)
-    with Reporter([cell for cells in todo for cell in cells]) as reporter:
+def run(suite: Suite, plan: Plan, out: Path) -> tuple[Plan, list[Manifest]]:
+    """Run what is left of a session; returns its plan, with blocks that ran again, and the manifests of all cells, in order."""
+    while todo := [cells for cells in plan.blocks() if not all((out / c.directory / "bundle.json").exists() for c in cells)]:
         for cells in todo:
             for cell in cells:
-                reporter.begin(cell)
-                manifest = run_cell(suite, plan, cell, out, reporter.update)
-                reporter.end(manifest.status if manifest.error is None else f"{manifest.status} ({cause(manifest.error)})")
-    return [bundle.read(out / cell.directory).manifest for cell in plan.cells]
+                _supersede(out, cell)
+        with Reporter([cell for cells in todo for cell in cells]) as reporter:
+            for cells in todo:
+                manifests = []
+                for cell in cells:
+                    reporter.begin(cell)
+                    manifest = run_cell(suite, plan, cell, out, reporter.update)
+                    reporter.end(manifest.status if manifest.error is None else f"{manifest.status} ({cause(manifest.error)})")
+                    manifests.append(manifest)
+                if suite.repeats and plan.profile != SMOKE:
+                    plan = _again(plan, cells, machine.changed(m.environment for m in manifests), out)
+    return plan, [bundle.read(out / cell.directory).manifest for cell in plan.cells]
+
+
+def _again(plan: Plan, cells: Sequence[Cell], changed: float, out: Path) -> Plan:
+    """The plan in which a block runs again if the machine changed during it. What its runs came to is not looked at."""
+    first = next((one.of for one in plan.repeats if one.block == cells[0].block), cells[0].block)
+    setting = {cell.setting for cell in cells}
+    times = sum(one.of == first and {c.setting for c in plan.cells if c.block == one.block} == setting for one in plan.repeats)
+    if changed <= machine.CHANGED_SHARE or times == MOST_REPEATS:
+        return plan
+    plan = plan.repeated(cells, changed)
+    _write(out / SESSION, plan)
+    return plan
 
 
 def _supersede(out: Path, cell: Cell) -> None:
@@ -147,6 +170,8 @@ def run_cell(suite: Suite, plan: Plan, cell: Cell, out: Path, progress: Callable
     partial = out / (cell.directory + PARTIAL)
     partial.mkdir()
     surroundings = machine.manifest() | {"noise_floor": plan.noise_floor}
+    loop_s = SMOKE_LOOP_S if plan.profile == SMOKE else machine.LOOP_S
+    before = machine.bare_loop(plan.cores, loop_s)
     (partial / TASK).write_bytes(msgspec.json.encode(work.task))
 
     def watch() -> None:
@@ -154,6 +179,7 @@ def run_cell(suite: Suite, plan: Plan, cell: Cell, out: Path, progress: Callable
         progress(done * share, words)
 
     outcome = local.run(work.command, partial, work.limit_s, watch)
+    surroundings["bare_loop"] = [before, machine.bare_loop(plan.cores, loop_s)]
     (partial / TASK).unlink()
     events, refused = _repair(partial / EVENTS)
     failure = _failure(outcome, refused or suite.lacks(work, events))

@@ -81,6 +81,8 @@ class Suite(ABC):
     """Whether it asks what the number of nodes does."""
     tunable: bool = False
     """Whether it has an open division."""
+    repeats: bool = False
+    """Whether a block runs again if the machine changed during it."""
     foretold: bool = False
     """Whether its plans may state predictions."""
 

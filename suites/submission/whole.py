@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
+from suites.records import machine
 from suites.records.bundle import Manifest
-from suites.session.plan import Cell, Plan
+from suites.session.plan import Cell, Plan, Repeat
+from suites.session.runner import MOST_REPEATS
 from suites.submission.division import TRAINED
 from suites.submission.session import Session, Verdict, by_setting, called, some
 
@@ -34,7 +37,10 @@ def check(session: Session, verdict: Verdict, *, earlier: bool) -> None:
     else:
         _against_plan(session.plan, manifests, verdict)
     if not earlier:
-        _blocks(manifests, verdict)
+        again = () if session.plan is None else session.plan.repeats
+        _repeats(again, manifests, verdict)
+        more = {one.block for one in again}
+        _blocks([m for m in manifests if m.block not in more], verdict)
     if session.whole:
         _copies(session, verdict)
     if failed := sum(m.status == "failed" for m in manifests):
@@ -100,6 +106,28 @@ def _blocks(manifests: list[Manifest], verdict: Verdict) -> None:
         everywhere = {(m.system, m.replica) for m in runs if m.block == 0}
         if added := sorted({m.system for m in runs if (m.system, m.replica) not in everywhere}):
             verdict.wrong(f"{setting}: {some(added)} is in later blocks, and not in the first one")
+
+
+def _repeats(repeats: Sequence[Repeat], manifests: list[Manifest], verdict: Verdict) -> None:
+    """A block ran again because of the machine alone, with the same runs, and no more often than is allowed."""
+    places = {m.block: m.workload for m in manifests}
+    if any(n > MOST_REPEATS for n in Counter((one.of, places.get(one.block)) for one in repeats).values()):
+        verdict.wrong(f"a block ran again more than {MOST_REPEATS} times")
+    for one in repeats:
+        again = [m for m in manifests if m.block == one.block]
+        workloads = {m.workload for m in again}
+        own = [m for m in manifests if m.workload in workloads]
+        first = [m for m in own if m.block == one.of]
+        runs = [sorted((m.workload, m.system, m.replica, m.seed, m.position) for m in block) for block in (again, first)]
+        if len(workloads) != 1 or runs[0] != runs[1]:
+            verdict.wrong(f"block {one.block} is not block {one.of} once more")
+        before = max(
+            (two.block for two in repeats if two.of == one.of and places.get(two.block) in workloads and two.block < one.block),
+            default=one.of,
+        )
+        changed = machine.changed(m.environment for m in own if m.block == before)
+        if changed <= machine.CHANGED_SHARE:
+            verdict.wrong(f"block {one.of} ran again, but its machine changed by {changed:.2f} alone")
 
 
 def _copies(session: Session, verdict: Verdict) -> None:

@@ -41,7 +41,7 @@ class Tuning(Convergence):
     profiles: Mapping[str, Profile] = {
         sweep.NAME: Profile(workloads=(), systems=(), blocks=1, twice="", stop_at_goal=True),
     }
-    tunable = False
+    tunable = repeats = False
 
     def __init__(self) -> None:
         self._out = Path()

@@ -74,12 +74,14 @@ def test_what_the_makers_advise_is_tried():
     assert [one["workers"] for one in space("sample-factory").first] == [2, 1]
     chosen = [(one["collectors"], one["torch_threads"]) for one in space("torchrl").first]
     assert chosen == [(1, 1), (2, 1), (1, 2)], "one collector beside the learner, one for each core, and torch on all cores"
-    assert [one["discipline"] for one in space("tianji").first] == ["strict", "relaxed"]
+    chosen = [(one["discipline"], one["ppo.clip_gradients"]) for one in space("tianji").first]
+    assert chosen == [("strict", "together"), ("relaxed", "together"), ("strict", "each")]
+    assert "ppo.clip_gradients" not in space("tianji", catalogue.load("cartpole-dqn-quick")).choices
 
 
 def test_actors_that_sample_ahead_have_slots_to_do_so():
     under_test, task = system.get("tianji"), Task("tianji", ZOO, 0, (0, 1))
-    strict, relaxed = (under_test.config(under_test.tuned(task, one)) for one in space("tianji").first)
+    strict, relaxed = (under_test.config(under_test.tuned(task, one)) for one in space("tianji").first[:2])
     assert relaxed.chunk_slots > strict.chunk_slots
     assert relaxed == msgspec.structs.replace(system.get("tianji-relaxed").config(task))
 

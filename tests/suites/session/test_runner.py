@@ -14,8 +14,10 @@ from commands import processes_told, refusal
 
 from programs.cli import run
 from suites.__main__ import main
-from suites.records import bundle
+from suites.records import bundle, statement
 from suites.records.events import Evaluation, Usage
+from suites.session import plan as plans
+from suites.session import runner
 from suites.testbed import local
 
 
@@ -186,3 +188,33 @@ def test_list_and_doctor_speak(capsys):
     for line in ("cores", "memory", "eight emulated nodes", "GPU", "versions"):
         assert line in screen
     assert "noise floor" not in screen
+
+
+def test_a_block_runs_again_if_the_machine_changed_and_the_loop_alone_decides(guests, tiny, tmp_path, monkeypatch):
+    # Two readings a run, two runs a block. In block 0 and in its repeat the machine is .6 faster at the end.
+    steady, moved = [100.0] * 4, [100.0, 100.0, 100.0, 160.0]
+    readings = iter([*moved, *steady, *moved, *moved])
+    monkeypatch.setattr(runner.machine, "bare_loop", lambda on, seconds: next(readings))
+    out = tmp_path / "out"
+    how = ("--systems", "steady,crash", "--workloads", tiny(), "--profile", "standard", "--busy", "--once")
+    assert bench("convergence", *how, "--seeds", 2, "--first-seed", 7, "--out", out) == 1
+    assert next(readings, None) is None, "no more often than twice"
+    begun = plans.read(out / "session.json")
+    assert [(one.block, one.of, one.changed) for one in begun.repeats] == [(2, 0, 0.6), (3, 0, 0.6)]
+    assert [cell.block for cell in begun.planned] == [0, 0, 1, 1]
+    found = [bundle.read(path) for path in bundle.find([out])]
+    assert {b.manifest.block: b.manifest.seed for b in found} == {0: 7, 1: 8, 2: 7, 3: 7}
+    assert sorted({b.manifest.block for b in statement.repeated(found)}) == [0, 2], "all are kept, the last ones count"
+    stated = statement.beside(out)
+    assert stated.seeds == (7, 8)
+    # Whoever goes on asks for what was planned.
+    assert bench("convergence", *how, "--seeds", 2, "--first-seed", 7, "--out", out, "--resume") == 1
+
+
+def test_a_bare_loop_is_read_before_and_after_each_run(guests, tiny, tmp_path):
+    out = tmp_path / "out"
+    assert bench("convergence", "--systems", "steady", "--workloads", tiny(), "--seeds", 1, "--once", "--out", out) == 0
+    (b,) = map(bundle.read, bundle.find([out]))
+    before, after = b.manifest.environment["bare_loop"]
+    assert before > 0
+    assert after > 0

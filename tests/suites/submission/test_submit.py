@@ -12,8 +12,9 @@ from bundles import make
 from baselines import system as systems
 from baselines.system import Task
 from programs.cli import run
+from reports import dataset
 from suites.__main__ import main
-from suites.records import archive, bundle, notes, store
+from suites.records import archive, bundle, notes, statement, store
 from suites.records.events import Episode, Evaluation, FirstStep, Phase, Snapshot, Usage
 from suites.session import catalogue
 from suites.session.plan import Plan, block_of
@@ -254,6 +255,54 @@ def test_a_good_session_is_sealed_with_its_note_and_is_valid(good, tmp_path, cap
     assert "valid: 4 runs in 2 blocks of convergence, closed, vanilla, on 2 cores of Abacus" in capsys.readouterr().out
     # Nothing is written over.
     assert run("tianji-bench", main, ["submit", str(good), "--out", str(out)]) == 2
+
+
+def again(folder, rates):
+    """Let the first block have run again after all others, with these readings of the machine in its first run."""
+    begun = msgspec.json.decode((folder / "session.json").read_bytes(), type=Plan)
+    first = begun.blocks()[0]
+    begun = begun.repeated(first, 0.6)
+    (folder / "session.json").write_bytes(msgspec.json.encode(begun))
+    for at, (old, cell) in enumerate(zip(first, begun.cells[-len(first) :], strict=True)):
+        make(
+            folder,
+            cell.directory,
+            events(3000 + 100 * at, catalogue.load(WORKLOAD).budget_steps, catalogue.load(WORKLOAD).evaluation.episodes),
+            **json.loads((folder / old.directory / "bundle.json").read_text()) | {"block": cell.block},
+        )
+    everywhere(folder, lambda m: m["environment"].update(bare_loop=rates if m["block"] == 0 else [100.0, 101.0]))
+
+
+@pytest.mark.parametrize(("last", "valid"), [(160.0, True), (149.0, False)])
+def test_a_block_may_run_again_where_the_loop_says_that_the_machine_changed(good, tmp_path, capsys, last, valid):
+    folder, out = tmp_path / "session", tmp_path / "out"
+    shutil.copytree(good, folder)
+    again(folder, [100.0, last])
+    assert run("tianji-bench", main, ["submit", str(folder), "--out", str(out)]) == (0 if valid else 2)
+    if not valid:
+        assert "block 0 ran again, but its machine changed by 0.49 alone" in capsys.readouterr().err
+        return
+    (file,) = out.glob("*.parquet")
+    assert run("tianji-bench", main, ["validate", str(file)]) == 0
+    found = archive.read(file)
+    assert len(found) == 6
+    assert {b.manifest.block for b in statement.repeated(found)} == {0}
+    kept, told = dataset.once(found)
+    assert {b.manifest.block for b in kept} == {1, 2}
+    assert told == [
+        f"left out: 2 runs of {WORKLOAD} (convergence) in {file.name}, in blocks that ran again: the machine changed"
+    ]
+
+
+def test_a_repeated_block_has_the_same_runs(good, tmp_path, capsys):
+    folder = tmp_path / "session"
+    shutil.copytree(good, folder)
+    again(folder, [100.0, 160.0])
+    for path in folder.glob(f"{WORKLOAD}.b2.*/bundle.json"):
+        path.write_text(path.read_text().replace('"seed": 0', '"seed": 9'))
+    plan(folder, lambda p: [cell.update(seed=9) for cell in p["cells"] if cell["block"] == 2])
+    assert run("tianji-bench", main, ["submit", str(folder), "--out", str(tmp_path / "out")]) == 2
+    assert "block 2 is not block 0 once more" in capsys.readouterr().err
 
 
 def test_failed_runs_stay(good, tmp_path, capsys):
