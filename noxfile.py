@@ -158,22 +158,23 @@ def paper(session: nox.Session) -> None:
 
 @nox.session
 def readme(session: nox.Session) -> None:
-    """README.md's first screen, docs/results.md and docs/report, from sealed sessions; `-- --check`: are they up to date?"""
+    """README.md's results and docs/pictures, from sealed sessions; `-- --check`: are they up to date?"""
     install(session, "report")
-    where = ["--readme", "README.md", "--results", "docs/results.md", "--report", "docs/report"]
+    where = ["--readme", "README.md", "--pictures", "docs/pictures"]
     session.run("tianji-report", "readme", *[f"results/{place}" for place in SHOWN], *where, *session.posargs)
 
 
 @nox.session
 def docs(session: nox.Session) -> None:
-    """The documentation site, in site/, with its links checked. `-- serve` shows it while pages are written."""
+    """The documentation site, in site/, with the report in site/report, and links checked. `-- serve` shows pages alone."""
     wanted = nox.project.load_toml("pyproject.toml")["project"]["optional-dependencies"]["docs"]
-    # Not the project itself: the site is made of its sources.
     session.install("-q", LATER, "-c", "constraints.txt", *wanted, env=QUIET)
     if session.posargs:
         session.run("mkdocs", *session.posargs, env=SITE, **GRACE)
         return
     session.run("mkdocs", "build", "--quiet", "--clean", "--strict", env=SITE)
+    install(session, "report")
+    session.run("tianji-report", "build", *[f"results/{place}" for place in SHOWN], "--out", "site/report", "--svg")
     session.run("python", "docs/hooks/check.py", "site")
 
 

@@ -14,12 +14,11 @@ class Goal:
     """Watches episodes and snapshots for the training return.
 
     The goal is reached when the mean return of the last 100 finished episodes reaches the workload's training threshold. The
-    run then continues for the number of snapshots that the evaluated return needs in a row, so that a good policy can be
-    confirmed.
+    run then continues for as many snapshots as are in an evaluated return, so that a good policy can be seen.
     """
 
     def __init__(self, workload: Workload) -> None:
-        self._threshold, self._snapshots_after = workload.thresholds.training, workload.evaluation.in_a_row
+        self._threshold, self._snapshots_after = workload.thresholds.training, workload.evaluation.averaged
         self._episodes: list[tuple[int, float]] = []
         self._snapshots: list[int] = []
         self._looked_at = 0

@@ -30,10 +30,12 @@ class Evaluation(Settings):
 
     episodes: Annotated[int, Meta(ge=2)] = 20
     """Greedy episodes for each snapshot."""
+    averaged: Positive = 10
+    """Number of snapshots in a row whose mean must reach the threshold. The last of them is the crossing."""
     in_a_row: Positive = 3
-    """Number of snapshots in a row that must reach the threshold. The first of them is the crossing."""
+    """Of sessions before December 2026: that many snapshots, each at or above the threshold. Nothing reads it any more."""
     seed: Count = 10_000
-    """Seed of the first episode. The others count up from it, and confirmation episodes continue the count."""
+    """Seed of the first episode. The others count up from it."""
 
 
 class Workload(Settings, kw_only=True):

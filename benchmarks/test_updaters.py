@@ -1,6 +1,6 @@
 """Time of one optimizer step: hand-derived gradients in NumPy and autograd in torch side by side.
 
-`nox -s micro` prints both with their ratio; docs/performance.md discusses it.
+`nox -s micro` prints both with their ratio; docs/notebook/2026-11-speed.md discusses it.
 """
 
 import numpy as np

@@ -37,10 +37,9 @@ def parser() -> OneLineParser:
     one.add_argument("--svg", action="store_true", help="figures as SVG alone, which is all that the page needs: faster")
     one = add(paper, "figures in the width of a column, with captions, tables and what is drawn in them")
     one.add_argument("--out", type=Path, required=True, metavar="DIR", help="a new folder, or that of earlier figures")
-    one = add(readme, "the results in a README, and the report that they are from")
-    one.add_argument("--readme", type=Path, required=True, metavar="FILE", help="the README whose first screen is replaced")
-    one.add_argument("--results", type=Path, required=True, metavar="FILE", help="the page whose tables are replaced")
-    one.add_argument("--report", type=Path, required=True, metavar="DIR", help="folder of the report, below both pages")
+    one = add(readme, "the results in a README, and its pictures")
+    one.add_argument("--readme", type=Path, required=True, metavar="FILE", help="the README whose results are replaced")
+    one.add_argument("--pictures", type=Path, required=True, metavar="DIR", help="folder of its pictures, below it")
     one.add_argument("--check", action="store_true", help="change nothing; exit status 1 where something is out of date")
     add(outside, "returns beside those that others published for the same settings; exit status 1 if one is different")
     one = add(price, "what staleness costs: the coefficient that `discipline.price` takes, of each workload")
@@ -140,53 +139,34 @@ def paper(options: Namespace) -> int:
 
 
 def readme(options: Namespace) -> int:
-    """Write a README's first screen, a page of results and the report beside them, or say whether they are out of date."""
-    texts: dict[Path, str] = {}
-    places: list[str] = []
-    for option, page in (("--readme", options.readme), ("--results", options.results)):
-        with in_one_line(option, page):
-            texts[page] = page.read_text(encoding="utf-8")
-        try:
-            places.append(options.report.resolve().relative_to(page.resolve().parent).as_posix())
-        except ValueError:
-            raise ConfigError(f"--report {options.report}: is not below the folder of {page}") from None
-    from reports import dataset, picture
+    """Write a README's results and its pictures, or say whether they are out of date."""
+    page, folder = options.readme, options.pictures
+    with in_one_line("--readme", page):
+        text = page.read_text(encoding="utf-8")
+    try:
+        place = folder.resolve().relative_to(page.resolve().parent).as_posix()
+    except ValueError:
+        raise ConfigError(f"--pictures {folder}: is not below the folder of {page}") from None
+    from reports import claims, dataset, picture
     from reports import readme as results
-    from reports.build import build as write
     from suites.records.limits import blamed
 
-    def replaced(page: Path, block: str) -> str:
-        try:
-            return results.replaced(texts[page], block)
-        except ValueError as error:
-            raise ConfigError(f"{page}: {error}") from None
-
-    with TemporaryDirectory(prefix="tj") as folder:
-        built = Path(folder, "report")
-        try:
-            for page in texts:
-                # Before the work, whether there is a place for it.
-                replaced(page, "")
-            data = dataset.load(options.bundles)
-            with blamed(", ".join(map(str, options.bundles))):
-                report = write(data, built, ["svg"], interactive=False)
-                blocks = results.front(data, places[0]), results.tables(data, report.claims, places[1])
-            new = {page: replaced(page, block) for page, block in zip(texts, blocks, strict=True)}
-        except (BundleError, ValueError) as error:
-            raise ConfigError(str(error)) from error
-        if options.check:
-            other = (f"{page} says otherwise" for page, text in texts.items() if new[page] != text)
-            why = results.stale(built, options.report, picture.files(data)) or next(other, None)
-            print("the results are those of the bundles" if why is None else f"out of date: {why}")
-            return DONE if why is None else FAILED
-        if not picture.write(data, built):
-            raise ConfigError("these bundles compare no two systems")
-        more = results.keep(built, options.report)
-        for page, text in new.items():
-            page.write_text(text, encoding="utf-8")
-    print(f"written: {', '.join(map(str, new))} and {options.report}")
-    if more is not None:
-        print(more)
+    try:
+        # Before the work, whether there is a place for it.
+        results.replaced(text, "")
+    except ValueError as error:
+        raise ConfigError(f"{page}: {error}") from None
+    with one_complaint(), blamed(", ".join(map(str, options.bundles))):
+        data = dataset.load(options.bundles)
+        new = results.replaced(text, results.block(data, claims.judge(data), place))
+    if options.check:
+        why = results.stale(data, folder) or (None if new == text else f"{page} says otherwise")
+        print("the results are those of the bundles" if why is None else f"out of date: {why}")
+        return DONE if why is None else FAILED
+    if not picture.write(data, folder):
+        raise ConfigError("these bundles compare no two systems")
+    page.write_text(new, encoding="utf-8")
+    print(f"written: {page} and {folder}")
     return DONE
 
 

@@ -18,7 +18,7 @@ no more than its 95 %.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -66,6 +66,8 @@ class Reading(Struct, frozen=True, forbid_unknown_fields=True):
     row: dict[str, Any]
     beside: str | None = None
     """Short name of a reading of a system of the same code, which does not decide and is told with the verdict."""
+    against: tuple[str, ...] = ()
+    """Baselines of the row: the reading is one against each of them, with the title of each after its own. None: the row's."""
 
 
 class Claim(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -76,6 +78,8 @@ class Claim(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     says: str
     needs: str
     """What it would take to measure it, or to measure it better."""
+    front: str | None = None
+    """As the first page tells it; None: it does not."""
     published: float | None = None
     reads_as: float | None = None
     why: str | None = None
@@ -122,6 +126,9 @@ class Judged(Struct, frozen=True, kw_only=True):
     verdict: ClaimVerdict
     evidence: tuple[Evidence, ...] = field(name="findings")
     needs: str
+    share: bool = False
+    """Whether it is of a share of a ceiling."""
+    front: str | None = None
 
     @property
     def steelman(self) -> bool:
@@ -155,7 +162,21 @@ def ledger(path: Path = LEDGER) -> tuple[Claim, ...]:
     class File(Struct, forbid_unknown_fields=True):
         claim: tuple[Claim, ...]
 
-    return msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), File).claim
+    found = msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), File).claim
+    return tuple(
+        msgspec.structs.replace(claim, reading=tuple(one for reading in claim.reading for one in _each(reading)))
+        for claim in found
+    )
+
+
+def _each(reading: Reading) -> Iterator[Reading]:
+    """A reading against each of its baselines."""
+    for baseline in reading.against or (None,):
+        if baseline is None:
+            yield reading
+        else:
+            title = f"{reading.title}, against {baseline}"
+            yield Reading(title, reading.row | {"baseline": baseline}, reading.beside)
 
 
 def judge(data: Dataset, claims: Iterable[Claim] | None = None) -> list[Judged]:
@@ -181,6 +202,8 @@ def _judge(data: Dataset, claim: Claim, family: int) -> Judged:
             if one.system == claim.systems[0] or one.verdict != "not measured here"
         ),
         needs=claim.needs,
+        share=claim.published is None,
+        front=claim.front,
     )
 
 

@@ -22,7 +22,7 @@ from suites.records import forecasts, machine, statement, store
 from suites.records.bundle import Bundle, BundleError
 from suites.records.forecasts import Forecasts
 from suites.records.limits import blamed
-from suites.records.notes import Superseded
+from suites.records.notes import Series, Superseded
 from suites.records.statement import Statement
 from suites.statistics.summary import label_of
 
@@ -62,6 +62,8 @@ class Dataset:
     """What makes values less exact than they look, a line each."""
     forecasts: Sequence[Forecasts] = ()
     """What was simulated. No row and no series has anything of it."""
+    begun: Sequence[Series] = ()
+    """Series of sessions. A verdict is of the newest one in which a pair was measured."""
 
     @property
     def rows(self) -> list[Row]:
@@ -115,6 +117,8 @@ def load(roots: list[Path]) -> Dataset:
     left_out += of_superseded(loaded.superseded)
     bundles, again = once(bundles)
     left_out += again
+    bundles, unfinished = without_unfinished(bundles, loaded.stated, loaded.series)
+    left_out += unfinished
     bundles, unplanned = planned(bundles, loaded.stated)
     left_out += unplanned
     names = machine.names(b.manifest.environment for b in bundles)
@@ -144,7 +148,9 @@ def load(roots: list[Path]) -> Dataset:
             caveats += found.caveats
     series = {name: joined(frames) for name, frames in parts.items()}
     series["certificate"] = summaries.of_certificates(loaded.certificates)
-    return Dataset(Table(rows), series, unusable, bundles, left_out, loaded.stated, caveats, forecasts.read(roots))
+    return Dataset(
+        Table(rows), series, unusable, bundles, left_out, loaded.stated, caveats, forecasts.read(roots), loaded.series
+    )
 
 
 def _check_each(groups: Mapping[Key, list[Bundle]]) -> None:
@@ -217,6 +223,27 @@ def planned(bundles: list[Bundle], stated: Mapping[str, Statement]) -> tuple[lis
         f"left out: {counted(number, 'run')} of {workload} ({suite}) in {file}, in blocks that its stated plan does not name"
         for (workload, suite, file), number in sorted(counts.items())
     ]
+
+
+def without_unfinished(
+    bundles: list[Bundle], stated: Mapping[str, Statement], begun: Iterable[Series]
+) -> tuple[list[Bundle], list[str]]:
+    """What may be looked at, and which series are not whole yet, in words. What is alone is shown as it is."""
+    left_out = []
+    for one in begun:
+        own = {
+            id(b)
+            for b in bundles
+            if b.manifest.workload == one.workload
+            and b.manifest.session in stated
+            and stated[b.manifest.session].written >= one.begins
+        }
+        blocks = len({(b.manifest.session, b.manifest.seed) for b in bundles if id(b) in own})
+        if one.blocks is not None and 0 < blocks < one.blocks and len(own) < len(bundles):
+            bundles = [b for b in bundles if id(b) not in own]
+            there = f"{blocks} of {one.blocks} blocks are there"
+            left_out.append(f"left out: {counted(len(own), 'run')} of {one.workload}, of a series of which {there}")
+    return bundles, left_out
 
 
 def once(bundles: list[Bundle]) -> tuple[list[Bundle], list[str]]:

@@ -3,17 +3,12 @@
 Runs of one block are paired. Sessions and machines are strata: their means may differ, and an interval holds that variance.
 Where every run of a workload reached the return, its log-ratio is the mean over pairs. Where any run missed it, it is that of
 expected running times: all time spent over the number of successes. Pure functions; nothing here says who is faster.
-
-References
-----------
-R. DerSimonian and N. Laird, "Meta-analysis in clinical trials", Controlled Clinical Trials 7 (1986): variance between strata.
-F. E. Satterthwaite, "An approximate distribution of estimates of variance components", Biometrics Bulletin 2 (1946).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,7 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import stdtr, stdtrit
 
-from suites.statistics.intervals import MINIMUM_FOR_INTERVAL, SEED
+from suites.statistics.intervals import MINIMUM_FOR_INTERVAL, SEED, pooled
 
 RESAMPLES = 4_000
 """Bootstrap samples of a ratio of expected running times."""
@@ -108,34 +103,6 @@ def term(pairs: pd.DataFrame) -> Term | None:
         found = _running_times(pairs)
     bound = "at_least" if not theirs else "at_most" if not ours else ""
     return Term(*found, n, strata, (ours, n), (theirs, n), bound)
-
-
-def pooled(strata: Sequence[NDArray[np.float64]]) -> tuple[float, float, float]:
-    """Mean of values in strata whose means may differ (random effects); its variance, and that variance's degrees of freedom.
-
-    Parameters
-    ----------
-    strata
-        values of each stratum, at least one in each.
-    """
-    sizes = np.array([len(values) for values in strata], float)
-    means = np.array([values.mean() for values in strata])
-    n, k = sizes.sum(), len(strata)
-    if n < MINIMUM_FOR_INTERVAL or n == k:
-        return float(np.average(means, weights=sizes)), math.nan, math.nan
-    within = sum(((values - values.mean()) ** 2).sum() for values in strata) / (n - k)
-    between = 0.0
-    if k > 1:
-        centre = np.average(means, weights=sizes)
-        spread = (sizes * (means - centre) ** 2).sum()
-        between = max(0.0, (spread - (k - 1) * within) / (n - (sizes**2).sum() / n))
-    if within + between == 0:
-        return float(means.mean()), 0.0, n - k
-    weights = 1 / (within / sizes + between)
-    weights = weights / weights.sum()
-    parts = float((weights**2 * within / sizes).sum()), float((weights**2 * between).sum())
-    freedom = sum(parts) ** 2 / (parts[0] ** 2 / (n - k) + (parts[1] ** 2 / (k - 1) if k > 1 else 0.0))
-    return float(weights @ means), sum(parts), freedom
 
 
 def _running_times(pairs: pd.DataFrame) -> tuple[float, float, float]:

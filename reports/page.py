@@ -8,22 +8,19 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from reports import curves, figures, grid, sections, words
+from reports import curves, figures, picker, sections, words
 from reports.claims import MARKS, Judged
 from reports.convergence import curves as of_convergence
-from reports.convergence.standings import standings
 from reports.convergence.view import Trained
 from reports.curves import Panel
 from reports.dataset import Dataset
-from reports.grid import Grid
 from reports.headline import headline
-from reports.losses import Contest, losses
 from reports.scaling import curves as of_scaling
 from reports.scaling.deviations import ALL
 from reports.scaling.view import Scaled
@@ -34,12 +31,9 @@ from reports.transmission import curves as of_transmission
 from reports.transmission.view import Traffic
 from reports.view import View
 from reports.words import Words
-from suites.statistics.crossings import KINDS
 from suites.statistics.intervals import MINIMUM_FOR_INTERVAL
 
 FOLDER = "pages"
-KEY = ("up to 1.05x", "up to 1.5x", "up to 3x", "up to 10x", "over 10x")
-"""What the colours of the grid mean, by `reports.grid.STEPS`."""
 POINTS_A_PIXEL = 0.75
 COLUMNS = 11
 """Of a table beside its first one, at most: what a screen has room for."""
@@ -93,17 +87,15 @@ def _write(path: Path, template: str, root: str = "", **values: Any) -> None:
 
 def _summary(data: Dataset, judged: Sequence[Judged]) -> dict[str, Any]:
     """What the first page says."""
-    found, first = grid.grids(data), headline(data)
+    bars, first = picker.bars(data), headline(data)
     counts = {verdict: sum(claim.verdict == verdict for claim in judged) for verdict in MARKS}
     return {
         "answers": first.answers,
         "verdict": Words("headline.j2", first).lines("sentences"),
-        "losses": losses(data),
-        "grids": found,
-        "filters": _filters(found),
-        "key": KEY,
-        "standings": standings(data),
-        "comparisons": [line for view in Trained.all(data) for line in view.words.lines("headlines")],
+        "loses": Words("headline.j2", first).lines("loses"),
+        "bars": bars,
+        "chosen": picker.first(bars),
+        "costs": picker.told(bars),
         "headlines": sections.headlines(data),
         "verdicts": {verdict: count for verdict, count in counts.items() if count},
         "beside": sum(bool(claim.beside) for claim in judged),
@@ -112,61 +104,24 @@ def _summary(data: Dataset, judged: Sequence[Judged]) -> dict[str, Any]:
     }
 
 
-def _filters(grids: Iterable[Grid]) -> list[dict[str, Any]]:
-    """What a reader can choose of the grid; without a second value there is nothing to choose."""
-    grids = list(grids)
-    chosen = any(choice.kind for one in grids for choice in one.choices)
-    known: list[tuple[str, str, Iterable[str], bool]] = [
-        ("suite", "Suite", (one.suite for one in grids), True),
-        ("algorithm", "Algorithm", sorted({c.algorithm for one in grids for c in one.columns} - {""}), True),
-        ("machine", "Machine", sorted({one.machine for one in grids}), True),
-        ("kind", "Return", KINDS if chosen else (), False),
-        ("cost", "Time in", grid.COSTS if chosen else (), False),
-    ]
-    found = [{"name": n, "title": t, "values": list(dict.fromkeys(v)), "every": every} for n, t, v, every in known]
-    return [one for one in found if one["values"]]
-
-
 def tables(data: Dataset) -> dict[str, pd.DataFrame]:
-    """The tables of the summary, by name."""
-    found, standing = losses(data), standings(data)
-    contests = {"losses": found.lost, "ties": found.tied}
-    tables = {name: _table(own) for name, own in contests.items()}
-    tables["grid"] = pd.DataFrame(grid.lines(grid.grids(data)))
-    tables["standings"] = pd.DataFrame(
-        {"Against": line.peer, "Workload": workload, "Return": one.kind, "Speed-up": one.told.words, "State": one.state}
-        for line in standing.lines
-        for workload, cell in zip(standing.workloads, line.cells, strict=True)
-        for one in cell
-    )
-    tables["missed"] = pd.DataFrame(
-        {
-            "Suite": one.view.suite,
-            "Workload": one.view.name,
-            "Return": one.kind,
-            "Other system": other.title,
-            "Runs of TianJi that reached it": one.ours.words,
-            "Runs of the other": other.words,
+    """The table of the summary, by name."""
+    lines = [
+        choice._asdict()
+        | {
+            "system": bar.title,
+            "cost": cost,
+            "value": value,
+            "low": low,
+            "high": high,
+            "reached": bar.reached,
+            "runs": bar.runs,
         }
-        for one in found.missed
-        for other in one.ahead
-    )
-    return tables
-
-
-def _table(contests: Iterable[Contest]) -> pd.DataFrame:
-    return pd.DataFrame(
-        {
-            "Suite": one.view.suite,
-            "Workload": one.view.name,
-            "Where": one.where or "-",
-            "Quantity": one.quantity,
-            "Other system": one.rival,
-            "TianJi's speed": one.words,
-            "n": one.row["n"],
-        }
-        for one in contests
-    )
+        for choice, own in picker.bars(data).items()
+        for bar in own
+        for cost, (value, low, high) in bar.costs.items()
+    ]
+    return {"costs": pd.DataFrame(lines)} if lines else {}
 
 
 def _few_blocks(data: Dataset) -> list[str]:

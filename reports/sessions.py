@@ -9,7 +9,7 @@ from typing import NamedTuple
 from reports.view import View
 from suites.records.bundle import Bundle
 from suites.records.limits import BundleError
-from suites.records.notes import note
+from suites.records.notes import Note, note
 from suites.records.statement import NONE
 
 SEALED = ".parquet"
@@ -25,7 +25,7 @@ class Source(NamedTuple):
     """What the session was measured for."""
     runs: int
     plan: str
-    """What was stated before it began."""
+    """What was stated before it began, and in what it departs from the rules of measurement."""
     commits: str
     """Revisions of the code that ran; empty where none is known."""
     command: str
@@ -44,7 +44,16 @@ def _source(view: View, file: Path, runs: list[Bundle]) -> Source:
     commits = {str(b.manifest.environment.get("git_commit") or "")[:10] for b in runs} - {""}
     stated = view.data.stated.get(runs[0].manifest.session)
     plan = NONE if stated is None else stated.words
-    return Source(_relative(file), _purpose(file), len(runs), plan, ", ".join(sorted(commits)), command(view, runs))
+    about = _about(file)
+    plan += "" if about is None or about.deviation is None else f". Deviation: {about.deviation}"
+    return Source(
+        _relative(file),
+        None if about is None else about.purpose,
+        len(runs),
+        plan,
+        ", ".join(sorted(commits)),
+        command(view, runs),
+    )
 
 
 def command(view: View, runs: list[Bundle]) -> str:
@@ -79,11 +88,10 @@ def _relative(file: Path) -> str:
         return file.name
 
 
-def _purpose(file: Path) -> str | None:
+def _about(file: Path) -> Note | None:
     if file.suffix != SEALED:
         return None
     try:
-        about = note(file)
+        return note(file)
     except BundleError:
         return None
-    return None if about is None else about.purpose

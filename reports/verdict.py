@@ -18,12 +18,16 @@ from scipy.special import ndtri
 
 from reports.dataset import Dataset
 from reports.estimate import Ratio, Term, combined, paired, term
-from reports.tables import counted, with_interval
+from reports.tables import counted, how_many, with_interval
 from suites.statistics.families import ERROR, holm
 
 QUESTIONS = Path(__file__).parent / "questions.toml"
 SERIES = ("crossings", "staleness-crossings")
 """Series with a line a run."""
+CUT = 0.9
+"""Share of its budget of steps below which the clock ended a run; a last round may be missing from any."""
+TUNED = "division = open, tuned = True"
+"""Options of runs with settings that a tuning chose."""
 SAME = 1.05
 """Ratios from its reciprocal to it are no difference that matters."""
 POWER = 0.8
@@ -43,6 +47,8 @@ class Question(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     opponents: tuple[str, ...]
     ours: str = "tianji"
     division: Literal["closed"] = "closed"
+    marked: dict[str, str] = {}
+    """Opponents that are another algorithm by these settings, and why. A mark takes nothing away: they stay in the family."""
 
 
 class Verdict(Struct, frozen=True, kw_only=True):
@@ -66,6 +72,15 @@ class Verdict(Struct, frozen=True, kw_only=True):
     """Blocks that each workload lacks, where more would decide."""
     looks: int
     """Sessions of a workload, at most: each is a look."""
+    pooled: Ratio | None = None
+    """That of all series, where the verdict is of the newest one alone."""
+    cut: str = ""
+    """Runs that the clock ended before their budget of steps, by workload."""
+
+    @property
+    def mark(self) -> str | None:
+        """Why the opponent is another algorithm; None where it is not."""
+        return self.question.marked.get(self.opponent)
 
     @property
     def said(self) -> str:
@@ -89,10 +104,11 @@ class Verdict(Struct, frozen=True, kw_only=True):
     def reached(self) -> str:
         """How many runs of either side reached the return, by workload, where any missed it; else empty."""
         missed = {name: one for name, one in self.terms.items() if one.missed}
-        return "; ".join(
+        told = [
             f"{name}: {one.ours[0]}/{one.ours[1]} runs of TianJi, {one.theirs[0]}/{one.theirs[1]} of it reached the return"
             for name, one in missed.items()
-        )
+        ]
+        return "; ".join([*told, self.cut] if self.cut else told)
 
     @property
     def blocks(self) -> str:
@@ -112,12 +128,21 @@ def questions(path: Path = QUESTIONS) -> tuple[Question, ...]:
 def runs(data: Dataset) -> pd.DataFrame:
     """All runs of the closed division with the settings of their workload, a line each and return.
 
-    Columns `machine`, `workload`, `session`, `block`, `system`, `threshold_kind`, `seconds` and `measured_s`.
+    Columns `machine`, `workload`, `session`, `block`, `system`, `threshold_kind`, `seconds`, `measured_s` and `measured_steps`.
     """
-    columns = ["machine", "workload", "session", "block", "system", "threshold_kind", "seconds", "measured_s"]
+    return _runs(data, "")
+
+
+def _runs(data: Dataset, options: str) -> pd.DataFrame:
+    columns = ["machine", "workload", "session", "block", "system", "threshold_kind", "seconds", "measured_s", "measured_steps"]
     found = [data.series[name] for name in SERIES]
-    every = pd.concat([one[one["options"] == ""][columns] for one in found if len(one)] or [pd.DataFrame(columns=columns)])
+    every = pd.concat([one[one["options"] == options][columns] for one in found if len(one)] or [pd.DataFrame(columns=columns)])
     return every.reset_index(drop=True)
+
+
+def tuned_runs(data: Dataset) -> pd.DataFrame:
+    """All runs whose settings a tuning chose, as `runs` has those of the closed division."""
+    return _runs(data, TUNED)
 
 
 def verdicts(data: Dataset, kind: str = KINDS[0], asked: Sequence[Question] | None = None) -> list[Verdict]:
@@ -125,10 +150,10 @@ def verdicts(data: Dataset, kind: str = KINDS[0], asked: Sequence[Question] | No
     every = runs(data)
     every = every[every["threshold_kind"] == kind]
     titles = {b.manifest.system: b.manifest.system_title.replace("|", "/") for b in data.bundles}
-    return [one for question in asked or questions() for one in _answered(question, every, titles, kind)]
+    return [one for question in asked or questions() for one in _answered(data, question, every, titles, kind)]
 
 
-def _answered(question: Question, every: pd.DataFrame, titles: dict[str, str], kind: str) -> list[Verdict]:
+def _answered(data: Dataset, question: Question, every: pd.DataFrame, titles: dict[str, str], kind: str) -> list[Verdict]:
     met: dict[str, dict[str, pd.DataFrame]] = {}
     for opponent in question.opponents:
         pairs = {name: paired(every[every["workload"] == name], question.ours, opponent) for name in question.workloads}
@@ -136,17 +161,56 @@ def _answered(question: Question, every: pd.DataFrame, titles: dict[str, str], k
             met[opponent] = pairs
     found = []
     for opponent, pairs in met.items():
-        terms = {name: one for name, own in pairs.items() if (one := term(own)) is not None}
+        newest = {name: own[_series(data, name, own["session"])] for name, own in pairs.items()}
+        terms, all_terms = (
+            {name: one for name, own in some.items() if (one := term(own)) is not None} for some in (newest, pairs)
+        )
         looks = max((one.strata for one in terms.values()), default=1)
         ratio = combined(terms.values(), looks) if terms else None
         missing = tuple(name for name in question.workloads if name not in terms)
-        found.append((opponent, ratio, terms, missing, looks))
-    whole = [(opponent, ratio.p) for opponent, ratio, _, missing, _ in found if ratio and ratio.p is not None and not missing]
+        fewer = any(len(newest[name]) < len(own) for name, own in pairs.items())
+        pooled = combined(all_terms.values(), max(one.strata for one in all_terms.values())) if fewer else None
+        found.append((opponent, ratio, terms, missing, looks, pooled))
+    whole = [(opponent, ratio.p) for opponent, ratio, _, missing, *_ in found if ratio and ratio.p is not None and not missing]
     adjusted = dict(zip([opponent for opponent, _ in whole], holm([p for _, p in whole]), strict=True))
+    cut = _cut(data, every)
     return [
-        _judged(question, opponent, titles[opponent], kind, ratio, adjusted.get(opponent), terms, missing, looks)
-        for opponent, ratio, terms, missing, looks in found
+        msgspec.structs.replace(
+            _judged(question, opponent, titles[opponent], kind, ratio, adjusted.get(opponent), terms, missing, looks),
+            pooled=pooled,
+            cut="; ".join(cut[name, label] for name in terms for label in (question.ours, opponent) if (name, label) in cut),
+        )
+        for opponent, ratio, terms, missing, looks, pooled in found
     ]
+
+
+def _series(data: Dataset, workload: str, sessions: pd.Series[str]) -> pd.Series[bool]:
+    """Which of these sessions of a workload are of the newest series that any of them is of."""
+    begins = sorted(one.begins for one in data.begun if one.workload == workload)
+
+    def number(session: str) -> int:
+        written = data.stated[session].written if session in data.stated else ""
+        return sum(written >= one for one in begins)
+
+    numbers = sessions.map(number).astype(int)
+    newest: pd.Series[bool] = numbers.eq(numbers.max())
+    return newest
+
+
+def _cut(data: Dataset, every: pd.DataFrame) -> dict[tuple[str, str], str]:
+    """By workload and system, which runs missed the return because the clock ended them."""
+    budgets = {b.manifest.workload: b.manifest.configuration["workload"].get("budget_steps") for b in data.bundles}
+    missed = every[every["seconds"].isna()]
+    found = {}
+    for (workload, system), own in missed.groupby(["workload", "system"]):
+        budget = budgets[str(workload)]
+        early = own[own["measured_steps"] < CUT * budget] if budget else own[:0]
+        if len(early):
+            steps = how_many(early["measured_steps"])
+            found[str(workload), str(system)] = (
+                f"{workload}: the clock ended {counted(len(early), 'run')} of {system} after {steps} of {budget} steps"
+            )
+    return found
 
 
 def _judged(

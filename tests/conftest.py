@@ -18,7 +18,7 @@ import two_ray_nodes
 
 # Ray's workers are polite (niceness 15): beside the other tests, which are not, they would get next to nothing.
 os.environ.update({"RAY_worker_niceness": "0"})
-# Collected tests are many objects that stay: to look through young ones often finds little (docs/performance.md).
+# Collected tests are many objects that stay: to look through young ones often finds little (docs/notebook/2026-11-speed.md).
 gc.set_threshold(50_000, 20, 50)
 
 

@@ -127,7 +127,7 @@ class AtariConfig(Settings):
     """Whether episodes start with the action FIRE in games that have it. Some games wait for it."""
     subtract_background: bool = False
     """Whether each pixel shows three times its distance from its median over random play, so that still pixels are black.
-    Small screens on which little changes are learnt several times faster this way (docs/performance.md)."""
+    Small screens on which little changes are learnt several times faster this way (docs/notebook/2026-11-speed.md)."""
     clip_rewards: bool = True
     """Whether the learner sees only the sign of each reward. Reported returns and evaluation are unclipped."""
 

@@ -89,7 +89,7 @@ class RLlib(System):
         """Remote env runners.
 
         On a cluster one on each node. On one host of up to two cores none: sampling in the learner's process is the
-        fastest there (docs/performance.md).
+        fastest there (docs/notebook/2026-11-speed.md).
         """
         if task.nodes > 1:
             return task.nodes

@@ -90,6 +90,7 @@ def _judged(
     ratio = paired_ratio(
         [worth(label_of(chosen[block].rule), rates[system][block]) for block in blocks],
         [rules[best][block] for block in blocks],
+        [session for session, _ in blocks],
     )
     often = Counter(one.rule for one in chosen.values()).most_common()
     row = analysis.row(cell.workload, system, "over_best_rule_ratio", "ratio", ratio, baseline=best)

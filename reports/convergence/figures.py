@@ -14,7 +14,6 @@ from matplotlib.ticker import NullLocator
 from reports import bounds
 from reports.convergence import breakdown
 from reports.convergence.bands import band
-from reports.convergence.standings import standings
 from reports.convergence.view import Trained
 from reports.looks import DASHED, GREY, INK, look
 from reports.marks import OPEN, Mark, level, plain_log
@@ -292,11 +291,6 @@ def _look_of(doing: str) -> dict[str, Any]:
     return {"facecolor": "none", "edgecolor": GREY, "hatch": breakdown.HATCHES[doing], "linewidth": 0.8}
 
 
-def _standings(views: Sequence[Trained]) -> list[str]:
-    """On how many workloads TianJi is faster than each peer."""
-    return standings(views[0].data).sentences
-
-
 def _waits(views: Sequence[Trained]) -> list[str]:
     """How long TianJi's learner waits."""
     said = []
@@ -310,8 +304,8 @@ def _waits(views: Sequence[Trained]) -> list[str]:
 
 
 PLOTS = (
-    Plot("ratios", Trained, ratios, table="ratios", found=_standings),
-    Plot("times", Trained, times, table="threshold", found=_standings),
-    Plot("curves", Trained, curves, found=_standings),
+    Plot("ratios", Trained, ratios, table="ratios"),
+    Plot("times", Trained, times, table="threshold"),
+    Plot("curves", Trained, curves),
     Plot("seconds", Trained, seconds, found=_waits),
 )

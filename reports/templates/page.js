@@ -45,39 +45,67 @@ for (const table of document.querySelectorAll("table")) {
   });
 }
 
-// The grid's filters stand in the address: #suite=scaling&machine=...
-const filters = document.querySelector(".filters");
-if (filters) {
-  const chosen = () => Object.fromEntries([...filters.elements].map(one => [one.name, one.value]));
-  const first = chosen();
+// The first page's bars: choices stand in the address, #workload=acrobot-ppo&cost=steps.
+const source = document.getElementById("costs");
+if (source) {
+  const choices = JSON.parse(source.textContent), filters = document.querySelector(".filters"), body = document.getElementById("shown").tBodies[0];
+  const named = { options: value => value === "" ? "closed" : value.includes("tuned") ? "open, tuned" : value }, keys = ["workload", "machine", "options", "kind"];
+  const short = value => value === null ? "-" : value >= 100 ? Math.round(value).toLocaleString("en") : Number(value.toPrecision(3)).toString();
+  const fill = (select, values, wanted) => {
+    select.replaceChildren(...values.map(([value, text]) => new Option(text, value)));
+    if (values.some(([value]) => value === wanted)) select.value = wanted;
+  };
+  const asked = () => new URLSearchParams(location.hash.slice(1));
   const apply = () => {
-    const want = chosen();
-    let cells = 0;
-    for (const grid of document.querySelectorAll("div.grid")) {
-      for (const one of grid.querySelectorAll("[data-algorithm]")) one.hidden = Boolean(want.algorithm) && one.dataset.algorithm !== want.algorithm;
-      for (const one of grid.querySelectorAll(".cell")) one.hidden = one.dataset.kind !== "" && (one.dataset.kind !== want.kind || one.dataset.cost !== want.cost);
-      const empty = !grid.querySelector("thead [data-algorithm]:not([hidden])");
-      grid.hidden = empty || Boolean(want.suite) && grid.dataset.suite !== want.suite || Boolean(want.machine) && grid.dataset.machine !== want.machine;
-      if (!grid.hidden) cells += grid.querySelectorAll("td:not([hidden]) .cell:not([hidden])").length;
+    const want = asked();
+    let left = choices;
+    for (const key of keys) {
+      const values = [...new Set(left.map(one => one[key]))];
+      if (key === "kind") values.sort().reverse();
+      const usual = key === "workload" ? body.dataset.first : values[0];
+      fill(filters.elements[key], values.map(value => [value, (named[key] ?? String)(value)]), want.get(key) ?? usual);
+      left = left.filter(one => one[key] === filters.elements[key].value);
     }
-    document.getElementById("shown").textContent = `${cells} cell${cells === 1 ? "" : "s"} shown`;
+    if (want.get("cost")) filters.elements.cost.value = want.get("cost");
+    const [choice] = left, cost = filters.elements.cost.value, value = bar => bar.costs[cost][0];
+    const bars = [...choice.bars].sort((a, b) => (value(a) ?? Infinity) - (value(b) ?? Infinity));
+    fill(filters.elements.reference, bars.map(bar => [bar.system, bar.title]), want.get("reference") ?? bars[0].system);
+    const reference = value(bars.find(bar => bar.system === filters.elements.reference.value));
+    const most = Math.max(...bars.map(bar => bar.costs[cost][2] ?? value(bar) ?? 0));
+    const cell = (tag, text) => Object.assign(document.createElement(tag), { textContent: text });
+    body.replaceChildren(...bars.map(bar => {
+      const row = document.createElement("tr"), head = cell("th", bar.title), drawn = cell("td", ""), [known, low, high] = bar.costs[cost];
+      head.scope = "row";
+      if (known !== null) {
+        const length = document.createElement("span");
+        length.className = `bar${bar.system === "tianji" ? " ours" : bar.system === "tianji-relaxed" ? " relaxed" : ""}`;
+        length.style.width = `${100 * known / most}%`;
+        drawn.append(length);
+        if (low !== null) {
+          const interval = document.createElement("span");
+          interval.className = "interval";
+          interval.style.left = `${100 * low / most}%`;
+          interval.style.width = `${100 * (high - low) / most}%`;
+          drawn.append(interval);
+        }
+      }
+      drawn.className = "drawn";
+      const counted = bar.reached === bar.runs ? `${bar.runs}` : `${bar.reached}/${bar.runs}`;
+      row.append(head, cell("td", short(known)), drawn, cell("td", low === null ? "-" : `${short(low)} to ${short(high)}`), cell("td", counted), cell("td", known === null || !reference ? "-" : `${short(known / reference)}x`));
+      return row;
+    }));
+    document.getElementById("what").textContent = `${choice.workload} on ${choice.machine}: ${cost.replace("_", "-")} to the ${choice.kind} return.`;
   };
-  const read = () => {
-    if (!location.hash.includes("=")) return;
-    const asked = new URLSearchParams(location.hash.slice(1));
-    for (const one of filters.elements) {
-      const value = asked.get(one.name) ?? first[one.name];
-      if ([...one.options].some(option => option.value === value)) one.value = value;
-    }
-  };
-  filters.addEventListener("change", () => {
-    const want = Object.entries(chosen()).filter(([name, value]) => value !== first[name]);
-    history.replaceState(null, "", want.length ? `#${new URLSearchParams(want)}` : "#grid=all");
+  body.dataset.first = source.dataset.first;
+  filters.addEventListener("change", event => {
+    const want = asked();
+    want.set(event.target.name, event.target.value);
+    if (event.target.name === "workload") for (const key of ["machine", "options", "kind", "reference"]) want.delete(key);
+    history.replaceState(null, "", `#${want}`);
     apply();
   });
-  addEventListener("hashchange", () => { read(); apply(); });
+  addEventListener("hashchange", apply);
   filters.addEventListener("submit", event => event.preventDefault());
   filters.hidden = false;
-  read();
   apply();
 }

@@ -77,7 +77,9 @@ def rates(bundles: Iterable[Bundle]) -> dict[str, dict[Block, float]]:
 def over(one: Mapping[Block, float], other: Mapping[Block, float]) -> Estimate:
     """Samples a second over other ones, within the blocks that have both."""
     common = sorted(one.keys() & other.keys())
-    return paired_ratio([one[block] for block in common], [other[block] for block in common])
+    return paired_ratio(
+        [one[block] for block in common], [other[block] for block in common], [session for session, _ in common]
+    )
 
 
 def summarise(bundles: Sequence[Bundle], runs: Sequence[convergence.Run] = ()) -> list[Row]:

@@ -19,13 +19,14 @@ from suites.statistics.crossings import (
     Learning,
     Ratio,
     all_ratios,
-    horizon_s,
+    horizon_steps,
     learning,
     points,
     quantities,
+    ratio_of,
     time_ratios,
 )
-from suites.statistics.intervals import bootstrap_iqm, paired_ratio
+from suites.statistics.intervals import bootstrap_iqm
 from suites.statistics.summary import Row, identity, label_of
 
 TOTAL = "total_"
@@ -64,7 +65,8 @@ class Run(Learning):
             kind: c and replace(c, seconds=c.seconds + more, seconds_before=c.seconds_before + more)
             for kind, c in self.crossings.items()
         }
-        return replace(self, crossings=crossings, measured_s=self.measured_s + more)
+        steps, seconds = self.pace
+        return replace(self, crossings=crossings, measured_s=self.measured_s + more, pace=(steps, seconds + more))
 
 
 def understand(bundle: Bundle) -> Run:
@@ -108,16 +110,16 @@ def summarise(runs: list[Run], pairs: Iterable[tuple[str, str]]) -> list[Row]:
     rows: list[Row] = []
     for workload in sorted({run.bundle.manifest.workload for run in runs}):
         of_workload = [run for run in runs if run.bundle.manifest.workload == workload]
-        labels = sorted({run.label for run in of_workload})
+        labels, horizon = sorted({run.label for run in of_workload}), horizon_steps(of_workload)
         for label in labels:
-            rows += _of_system(workload, label, [run for run in of_workload if run.label == label], horizon_s(of_workload))
+            rows += _of_system(workload, label, [run for run in of_workload if run.label == label], horizon)
         for first, second in pairs:
             if first in labels and second in labels:
                 rows += _ratios(workload, first, second, of_workload)
     return rows
 
 
-def _of_system(workload: str, label: str, runs: list[Run], horizon: float) -> list[Row]:
+def _of_system(workload: str, label: str, runs: list[Run], horizon: int) -> list[Row]:
     rows = []
     for kind in KINDS:
         more = {"threshold_kind": kind, "censored": sum(run.crossings[kind] is None for run in runs)}
@@ -169,8 +171,8 @@ def _ratios(workload: str, first: str, second: str, runs: list[Run]) -> Iterator
     blocks = sorted(ours.keys() & theirs.keys())
 
     def paired(metric: str, quantity: Callable[[Run], float | None]) -> Ratio:
-        both = [(a, b) for k in blocks if (a := quantity(theirs[k])) and (b := quantity(ours[k]))]
-        return metric, paired_ratio([a for a, _ in both], [b for _, b in both]), len(blocks) - len(both)
+        both = [(a, b, k[0]) for k in blocks if (a := quantity(theirs[k])) and (b := quantity(ours[k]))]
+        return metric, ratio_of(both), len(blocks) - len(both)
 
     for kind in KINDS:
         time, *bounds = time_ratios(ours, theirs, kind)
@@ -223,7 +225,7 @@ def curves(runs: list[Run], kind: str) -> pd.DataFrame:
 
 
 def crossing_points(runs: list[Run]) -> pd.DataFrame:
-    """One row for each run and definition; `seconds` is empty where the run was censored, at `measured_s`."""
+    """One row for each run and definition; `seconds` is empty where it was censored, at `measured_s` and `measured_steps`."""
     return pd.DataFrame([_what(run) | point for run in runs for point in points(run)])
 
 

@@ -16,7 +16,7 @@ class Profile(Struct, frozen=True, kw_only=True):
     twice: str
     """The system that runs twice in each block: A against A shows the noise floor."""
     stop_at_goal: bool = False
-    """Whether a run ends once its training return has been reached, and judging once the evaluated one is confirmed."""
+    """Whether a run ends once its training return has been reached, and judging once the evaluated one has been."""
 
 
 NAME = "convergence"

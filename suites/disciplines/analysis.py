@@ -314,5 +314,6 @@ def summarise(bundles: Sequence[Bundle]) -> list[Row]:
         common = sorted(own_rates.keys() & rates.get(strict, {}).keys())
         if label != strict and common:
             pair = [own_rates[block] for block in common], [rates[strict][block] for block in common]
-            rows.append(row(m.workload, label, "throughput_ratio", "ratio", paired_ratio(*pair), baseline=strict))
+            ratio = paired_ratio(*pair, [session for session, _ in common])
+            rows.append(row(m.workload, label, "throughput_ratio", "ratio", ratio, baseline=strict))
     return rows

@@ -122,7 +122,7 @@ def bare_loop(on: Sequence[int], seconds: float = LOOP_S) -> float | None:
 def changed(environments: Iterable[dict[str, Any]]) -> float:
     """By what share the speed of a machine differed during these runs: its fastest bare loop over its slowest, less 1.
 
-    Of 20 loops of a second on an idle virtual machine the fastest was .36 faster than the slowest: a smaller share means little.
+    Of 20 loops of a second on an idle virtual machine the fastest was .36 faster than the slowest, so less means little.
     """
     rates = [rate for one in environments for rate in one.get("bare_loop") or () if rate]
     return max(rates) / min(rates) - 1.0 if rates else 0.0

@@ -1,4 +1,4 @@
-"""Notes on sealed sessions in `sessions.toml`: the purpose of each, and by which session and why it was superseded."""
+"""Notes on sealed sessions in `sessions.toml`: purposes, by which one each was superseded and why, and series of sessions."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from msgspec import Struct
 
 from suites.records import limits
 from suites.records.bundle import BundleError, Manifest
-from suites.records.limits import Name, Text
+from suites.records.limits import Count, Name, Text
 
 FILE = "sessions.toml"
+SERIES = "series"
+"""Table of the file that is no session."""
 
 
 class Superseded(Struct, frozen=True, forbid_unknown_fields=True):
@@ -44,6 +46,21 @@ class Note(Struct, frozen=True, forbid_unknown_fields=True):
     renamed: dict[Name, Renamed] = {}
     """Systems of the session that are known by another id today."""
     superseded: Superseded | None = None
+    deviation: Text | None = None
+    """In what it departs from the rules of measurement; reports say so beside its figures."""
+
+
+class Series(Struct, frozen=True, forbid_unknown_fields=True):
+    """A series of sessions begins: the code or the machine is new, so earlier ones are not pooled with it.
+
+    It is written before any of its sessions is measured."""
+
+    workload: Name
+    begins: Text
+    """In universal time, as plans are dated: `2026-01-31T12:00:00Z`."""
+    why: Text
+    blocks: Count | None = None
+    """Planned blocks. Until all are there reports leave the series out: to look sooner is a look. None: any number."""
 
 
 def note(file: Path) -> Note | None:
@@ -74,9 +91,21 @@ def superseded(files: Sequence[Path]) -> dict[Path, Superseded]:
     return found
 
 
+def series(files: Sequence[Path]) -> tuple[Series, ...]:
+    """The series of the notes above these sessions."""
+    places = {place for file in files if (place := _notes_above(file)) is not None}
+    return tuple(one for place in sorted(places) for one in _read(place)[1])
+
+
 def notes(path: Path) -> dict[str, Note]:
     """Notes of a `sessions.toml` by the file name of each sealed session, relative to its folder."""
+    return _read(path)[0]
+
+
+def _read(path: Path) -> tuple[dict[str, Note], tuple[Series, ...]]:
     try:
-        return msgspec.convert(tomllib.loads(limits.contents(path).decode()), dict[str, Note])
+        told = tomllib.loads(limits.contents(path).decode())
+        begun = msgspec.convert(told.pop(SERIES, []), tuple[Series, ...])
+        return msgspec.convert(told, dict[str, Note]), begun
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, msgspec.ValidationError, RecursionError) as error:
         raise BundleError(f"{path}: damaged: {error}") from None

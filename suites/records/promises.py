@@ -41,7 +41,7 @@ class Thresholds(Struct):
 class Evaluation(Struct):
     """How snapshots are judged."""
 
-    in_a_row: Annotated[int, Meta(ge=1, le=1000)]
+    averaged: Annotated[int, Meta(ge=1, le=1000)] = 10
     episodes: Positive | None = None
 
 

@@ -11,7 +11,7 @@ import msgspec
 from suites.records import archive, bundle, limits, statement
 from suites.records.bundle import Bundle, BundleError, Certificate
 from suites.records.limits import Room
-from suites.records.notes import Renamed, Superseded, note, superseded
+from suites.records.notes import Renamed, Series, Superseded, note, series, superseded
 from suites.records.statement import Statement
 
 
@@ -24,6 +24,8 @@ class Loaded(NamedTuple):
     certificates: list[Certificate]
     stated: dict[str, Statement]
     """By session, the plan that was stated before it began."""
+    series: tuple[Series, ...] = ()
+    """Of the sessions' workloads."""
 
 
 def load(roots: Sequence[Path]) -> Loaded:
@@ -49,7 +51,8 @@ def load(roots: Sequence[Path]) -> Loaded:
     old = superseded(files)
     folders = {path.parent for path in bundle.find([*roots])}
     plans = [*map(archive.stated, files), *map(statement.beside, sorted(folders))]
-    loaded = Loaded([], [], bundle.certificates([*roots]), {one.session: one for one in plans if one is not None})
+    stated = {one.session: one for one in plans if one is not None}
+    loaded = Loaded([], [], bundle.certificates([*roots]), stated, series(files))
     for b in sorted(found, key=_place):
         reason = old.get(b.path.parent)
         if reason is not None and reason.covers(b.manifest):

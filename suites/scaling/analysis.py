@@ -310,5 +310,5 @@ def node_points(runs: Iterable[Run]) -> pd.DataFrame:
 def crossing_points(runs: Iterable[Run]) -> pd.DataFrame:
     """One line a run that trained to a threshold, and definition; `seconds` is empty where the run was censored."""
     rows = [what(run.bundle) | point for run in runs if run.learning for point in points(run.learning)]
-    columns = ["threshold_kind", "seconds", "seconds_before", "steps", "core_seconds", "measured_s"]
+    columns = ["threshold_kind", "seconds", "seconds_before", "steps", "core_seconds", "measured_s", "measured_steps"]
     return pd.DataFrame(rows, columns=[*WHAT, *columns])

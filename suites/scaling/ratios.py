@@ -13,8 +13,8 @@ import pandas as pd
 
 from suites.scaling.analysis import COPIES, SCALARS, SUITE, Run, Setting
 from suites.statistics import summary, usl
-from suites.statistics.crossings import KINDS, Block, all_ratios, horizon_s, quantities, time_ratios
-from suites.statistics.intervals import Estimate, bootstrap_iqm, paired_ratio
+from suites.statistics.crossings import KINDS, Block, all_ratios, horizon_steps, quantities, ratio_of, time_ratios
+from suites.statistics.intervals import Estimate, bootstrap_iqm
 from suites.statistics.summary import AGAIN, Row
 
 SELF = "self@1"
@@ -151,24 +151,25 @@ def _of_crossings(here: Here, table: Table, label: str, nodes: int) -> Iterator[
     """Of those that trained to a threshold; they are restricted to what all on as many nodes were watched for."""
     watched = {name: [r.learning for r in found.values() if r.learning] for (name, n), found in table.items() if n == nodes}
     if own := watched[label]:
-        horizon = horizon_s(run for runs in watched.values() for run in runs)
+        horizon = horizon_steps(run for runs in watched.values() for run in runs)
         for kind in KINDS:
             more = {"threshold_kind": kind, "censored": sum(run.crossings[kind] is None for run in own)}
             yield from (here(metric, unit, value, **more) for metric, unit, value in quantities(own, kind, horizon))
 
 
-def _paired(values: Iterable[Sequence[float | None]]) -> tuple[Estimate, int] | None:
-    """Estimate over pairs (numerator, denominator) of blocks, and the number of incomplete blocks. None: there is no block."""
+def _paired(values: Iterable[tuple[float | None, float | None, str]]) -> tuple[Estimate, int] | None:
+    """Estimate over numerators and denominators of blocks of sessions, and the number of incomplete ones. None: no block."""
     listed = list(values)
-    both = [(top, bottom) for top, bottom in listed if top and bottom and min(top, bottom) > 0]
-    return (paired_ratio([top for top, _ in both], [bottom for _, bottom in both]), len(listed) - len(both)) if listed else None
+    both = [(top, bottom, session) for top, bottom, session in listed if top and bottom and min(top, bottom) > 0]
+    return (ratio_of(both), len(listed) - len(both)) if listed else None
 
 
 def _ratios(ours: Mapping[Block, Run], theirs: Mapping[Block, Run]) -> Iterator[tuple[str, Estimate, int]]:
     """Ratios of every throughput within blocks."""
     common = sorted(ours.keys() & theirs.keys())
     for name, metric in RATIOS.items():
-        if (found := _paired((ours[block].metrics[metric], theirs[block].metrics[metric]) for block in common)) is not None:
+        values = ((ours[block].metrics[metric], theirs[block].metrics[metric], block[0]) for block in common)
+        if (found := _paired(values)) is not None:
             yield name, *found
 
 
@@ -211,7 +212,9 @@ def _against(here: Here, table: Table, first: str, second: str, nodes: int) -> I
         yield here(f"{name}_ratio", "ratio", ratio, baseline=second, censored=censored)
     one_ours, one_theirs = table.get((first, 1), {}), table.get((second, 1), {})
     everywhere = sorted(ours.keys() & theirs.keys() & one_ours.keys() & one_theirs.keys())
-    speedups = ((_quotient(ours[block], one_ours[block]), _quotient(theirs[block], one_theirs[block])) for block in everywhere)
+    speedups = (
+        (_quotient(ours[block], one_ours[block]), _quotient(theirs[block], one_theirs[block]), block[0]) for block in everywhere
+    )
     if nodes > 1 and not _cores_shared(ours) and (found := _paired(speedups)) is not None:
         yield here("speedup_ratio", "ratio", found[0], baseline=second, censored=found[1])
     trained, others = ({block: run.learning for block, run in side.items() if run.learning} for side in (ours, theirs))

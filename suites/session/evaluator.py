@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Literal
 
 from threadpoolctl import threadpool_limits
 
@@ -20,7 +19,7 @@ from programs.cli import ConfigError
 from programs.process import adopt_orphans
 from suites.records.events import Evaluation, Snapshot
 from suites.session import forks, players
-from suites.statistics.curves import streaks
+from suites.statistics.curves import crossing
 from tianji.policy import load_policy
 from tianji.run.play import Player
 
@@ -39,18 +38,15 @@ def evaluate(
     stop_at_goal: bool = False,
     player: Sequence[str] | None = None,
 ) -> Iterator[Evaluation]:
-    """Play every snapshot; then confirm the crossing, on episodes of other seeds.
-
-    A candidate is the first of `in_a_row` snapshots at or above the threshold. If it does not confirm, the next one is
-    tried.
+    """Play every snapshot.
 
     Parameters
     ----------
     progress
         is told the share that is done, 0 to 1.
     stop_at_goal
-        snapshots are played in their order, some at a time, and no further than the crossing is confirmed, which it is where it
-        would be if all were played.
+        snapshots are played in their order, some at a time, and not far beyond the crossing, which is where it would be if all
+        were played.
     player
         command that plays snapshots that are no flat vectors (`System.player`).
 
@@ -71,31 +67,17 @@ def evaluate(
     judges = min(len(os.sched_getaffinity(0)), math.ceil(len(snapshots) / WORTH_A_JUDGE))
     # Not forked: the runner has threads of its own.
     with forks.pool("tj-judge", judges, "spawn", partial(_begin, workload, player)) as pool:
-
-        def play(
-            chosen: list[Snapshot], purpose: Literal["curve", "confirm"], first_seed: int
-        ) -> Iterator[tuple[Evaluation, float]]:
-            files = [directory / snapshot.file for snapshot in chosen]
-            for snapshot, returns in zip(chosen, pool.map(partial(_play, first_seed), files), strict=True):
-                evaluation = Evaluation(time.monotonic_ns(), snapshot.steps, snapshot.version, purpose, returns)
-                yield evaluation, sum(returns) / len(returns)
-
         means: list[float] = []
-        untried = 0
         at_a_time = judges * WORTH_A_JUDGE if stop_at_goal else len(snapshots)
         for first in range(0, len(snapshots), at_a_time):
-            for evaluation, mean in play(snapshots[first : first + at_a_time], "curve", e.seed):
-                means.append(mean)
-                yield evaluation
+            some = snapshots[first : first + at_a_time]
+            played = pool.map(partial(_play, e.seed), [directory / snapshot.file for snapshot in some])
+            for snapshot, returns in zip(some, played, strict=True):
+                means.append(sum(returns) / len(returns))
+                yield Evaluation(time.monotonic_ns(), snapshot.steps, snapshot.version, "curve", returns)
                 progress(len(means) / len(snapshots))
-            for i in streaks(means, workload.thresholds.evaluated, e.in_a_row):
-                if i < untried:
-                    continue
-                untried = i + 1
-                for evaluation, mean in play([snapshots[i]], "confirm", e.seed + e.episodes):
-                    yield evaluation
-                    if mean >= workload.thresholds.evaluated:
-                        return
+            if stop_at_goal and crossing(means, workload.thresholds.evaluated, e.averaged) is not None:
+                return
 
 
 def _begin(workload: Workload, command: Sequence[str] | None) -> None:

@@ -63,7 +63,7 @@ class Work(Struct, frozen=True, kw_only=True):
     judged: Workload | None = None
     """Whose snapshots are played afterwards; None: nothing is."""
     stop_at_goal: bool = False
-    """Whether they are played no further than the crossing is confirmed."""
+    """Whether they are played not far beyond the crossing."""
     player: Sequence[str] | None = None
     """Command that plays those that are no flat vectors (`System.player`)."""
     manifest: Mapping[str, Any]

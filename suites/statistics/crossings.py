@@ -1,8 +1,8 @@
 """Time to threshold: learning curves, the crossings of single runs, and summaries over runs.
 
 There are two definitions, and both are reported. *Training* uses the mean of the last 100 finished episodes of all actors.
-*Evaluated* uses greedy episodes of snapshots; the crossing lies between two snapshots, and the later one counts. Functions are
-pure, and no package that trains is imported.
+*Evaluated* uses greedy episodes of snapshots, in the mean over ten of them; the crossing lies between two snapshots, and the
+later one counts. Functions are pure, and no package that trains is imported.
 """
 
 from __future__ import annotations
@@ -13,18 +13,17 @@ from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from suites.records.bundle import Bundle
 from suites.records.events import Episode, Evaluation, FirstStep, Snapshot, Usage
-from suites.statistics.curves import running_mean, streaks, training_crossing
+from suites.statistics.curves import AVERAGED, crossing, running_mean
 from suites.statistics.intervals import (
     Estimate,
     bootstrap_iqm,
     bootstrap_ratio,
     expected_running_time,
     paired_ratio,
-    restricted_mean,
 )
 
 RATIO, RESTRICTED, RUNNING = "time_to_threshold_ratio", "restricted_mean_time_ratio", "expected_running_time_ratio"
@@ -54,8 +53,16 @@ class Learning:
     """Columns seconds, steps, mean_return: one row for each snapshot."""
     crossings: dict[str, Crossing | None]
     measured_s: float
+    measured_steps: int
+    """Steps for which it was watched: fewer than its budget where the clock ended it."""
+    pace: tuple[NDArray[np.float64], NDArray[np.float64]]
+    """Steps and seconds of its snapshots, both ascending."""
     snapshots: tuple[Snapshot, ...]
     """Within the budget."""
+
+    def seconds_at(self, steps: float) -> float:
+        """Seconds after which it had taken so many steps, at most those for which it was watched."""
+        return min(self.measured_s, float(np.interp(steps, *self.pace)))
 
 
 class Watched(Protocol):
@@ -66,6 +73,11 @@ class Watched(Protocol):
 
     @property
     def measured_s(self) -> float: ...
+
+    @property
+    def measured_steps(self) -> int: ...
+
+    def seconds_at(self, steps: float) -> float: ...
 
 
 def learning(bundle: Bundle) -> Learning:
@@ -106,19 +118,30 @@ def learning(bundle: Bundle) -> Learning:
     def crossed(at: Episode | Snapshot, before: Episode | Snapshot) -> Crossing:
         return Crossing(seconds(at), seconds(before), at.steps, clock.until(at.ns))
 
-    index = training_crossing(returns, thresholds["training"])
-    if index is not None:
-        crossings["training"] = crossed(episodes[index], episodes[index])
-    confirmed = {(e.steps, e.version) for e, mean in evaluations if e.purpose == "confirm" and mean >= thresholds["evaluated"]}
-    for i in streaks(scores, thresholds["evaluated"], workload["evaluation"]["in_a_row"]):
-        if (judged[i].steps, judged[i].version) in confirmed:
-            crossings["evaluated"] = crossed(judged[i], judged[max(0, i - 1)])
-            break
+    at = crossing(returns, thresholds["training"])
+    if at is not None:
+        crossings["training"] = crossed(episodes[at], episodes[at])
+    at = crossing(scores, thresholds["evaluated"], workload["evaluation"].get("averaged", AVERAGED))
+    if at is not None:
+        crossings["evaluated"] = crossed(judged[at], judged[max(0, at - 1)])
     end = max(snapshots[-1].ns, episodes[-1].ns if episodes else 0)
     if end <= start:
         raise ValueError(f"{bundle.path}: nothing came after its first step")
     training = frame(episodes, running_mean(returns)).dropna()
-    return Learning(training, frame(judged, scores), crossings, (end - start) / 1e9, tuple(snapshots))
+    steps = max(snapshots[-1].steps, episodes[-1].steps if episodes else 0)
+    return Learning(
+        training, frame(judged, scores), crossings, (end - start) / 1e9, steps, _pace(snapshots, start, end), tuple(snapshots)
+    )
+
+
+def _pace(snapshots: Iterable[Snapshot], start: int, end: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Steps and seconds of snapshots; of those that do not go on, because a learner went back, the first one counts."""
+    found = [(0, 0.0)]
+    for one in sorted(snapshots, key=lambda s: s.ns):
+        if one.steps > found[-1][0]:
+            found.append((one.steps, max(0, min(one.ns, end) - start) / 1e9))
+    steps, seconds = zip(*found, strict=True)
+    return np.array(steps, float), np.array(seconds)
 
 
 class _CoreClock:
@@ -139,11 +162,11 @@ class _CoreClock:
 
 
 def points(run: Watched) -> Iterator[dict[str, Any]]:
-    """A line for each definition; `seconds` is empty where the run was censored, at `measured_s`."""
+    """A line for each definition; `seconds` is empty where the run was censored, at `measured_s` and `measured_steps`."""
     for kind in KINDS:
         crossing = run.crossings[kind]
         known = vars(crossing) if crossing else dict.fromkeys(Crossing.__dataclass_fields__)
-        yield {"threshold_kind": kind, **known, "measured_s": run.measured_s}
+        yield {"threshold_kind": kind, **known, "measured_s": run.measured_s, "measured_steps": run.measured_steps}
 
 
 Quantity = tuple[str, str, Estimate]
@@ -154,13 +177,13 @@ Ratio = tuple[str, Estimate, int]
 """Metric, value, and how many blocks it leaves out."""
 
 
-def quantities(runs: Sequence[Watched], kind: str, horizon_s: float) -> Iterator[Quantity]:
+def quantities(runs: Sequence[Watched], kind: str, horizon: int) -> Iterator[Quantity]:
     """Summary of the crossings of one system's runs. `n` also counts runs that did not reach the threshold (censored).
 
     Parameters
     ----------
-    horizon_s
-        to which every run of every system that is compared was watched, at least: mean times are restricted to it.
+    horizon
+        steps for which every run of every system that is compared was watched, at least: mean times are restricted to them.
     """
     crossings = [run.crossings[kind] for run in runs]
     reached = [c for c in crossings if c is not None]
@@ -170,19 +193,33 @@ def quantities(runs: Sequence[Watched], kind: str, horizon_s: float) -> Iterator
     yield "time_to_threshold_s", "s", replace(bootstrap_iqm([c.seconds for c in reached]), n=n)
     yield "steps_to_threshold", "steps", replace(bootstrap_iqm([float(c.steps) for c in reached]), n=n)
     core_seconds = [c.core_seconds for c in reached if c.core_seconds is not None]
+    ends = [run.seconds_at(horizon) for run in runs]
     yield "core_seconds_to_threshold_s", "s", replace(bootstrap_iqm(core_seconds), n=n)
     for metric, unit, value in (
         ("expected_running_time_s", "s", expected_running_time(spent, solved)),
         ("success_rate", "share", len(reached) / n),
-        ("restricted_mean_time_s", "s", restricted_mean(spent, solved, horizon_s)),
-        ("restricted_horizon_s", "s", horizon_s),
+        ("restricted_mean_time_s", "s", float(np.mean([restricted(run, kind, horizon) for run in runs]))),
+        ("restricted_horizon_s", "s", float(np.mean(ends))),
+        ("restricted_horizon_steps", "steps", float(horizon)),
     ):
         yield metric, unit, Estimate(value, None, None, n)
 
 
-def horizon_s(runs: Iterable[Watched]) -> float:
-    """Shortest time for which any of these runs was watched, in seconds."""
-    return min(run.measured_s for run in runs)
+def horizon_steps(runs: Iterable[Watched]) -> int:
+    """Fewest steps for which any of these runs was watched."""
+    return min(run.measured_steps for run in runs)
+
+
+def restricted(run: Watched, kind: str, horizon: int) -> float:
+    """Seconds to the target, or to the horizon where the run had not reached the target in so many steps.
+
+    The horizon is in steps, which all systems have in common; each system's rate makes seconds of them. A horizon in seconds
+    would be that of the fastest system, and leave a slow one no time to get there.
+    """
+    crossing = run.crossings[kind]
+    if crossing is not None and crossing.steps <= horizon:
+        return crossing.seconds
+    return run.seconds_at(horizon)
 
 
 def time_ratios(ours: Mapping[Block, Watched], theirs: Mapping[Block, Watched], kind: str) -> Iterator[Ratio]:
@@ -194,9 +231,9 @@ def time_ratios(ours: Mapping[Block, Watched], theirs: Mapping[Block, Watched], 
     the same mean.
     """
     blocks, metric = sorted(ours.keys() & theirs.keys()), RATIO
-    pairs = [(theirs[k].crossings[kind], ours[k].crossings[kind]) for k in blocks]
-    both = [(t.seconds, o.seconds) for t, o in pairs if t and o and t.seconds and o.seconds]
-    yield metric, paired_ratio([t for t, _ in both], [o for _, o in both]), len(blocks) - len(both)
+    pairs = [(theirs[k].crossings[kind], ours[k].crossings[kind], k[0]) for k in blocks]
+    both = [(t.seconds, o.seconds, session) for t, o, session in pairs if t and o and t.seconds and o.seconds]
+    yield metric, ratio_of(both), len(blocks) - len(both)
     for name, known, other in (("at_least", ours, theirs), ("at_most", theirs, ours)):
         # Of what was there at once there is no ratio.
         lasted = (
@@ -211,26 +248,34 @@ def time_ratios(ours: Mapping[Block, Watched], theirs: Mapping[Block, Watched], 
         yield f"{metric}_{name}", replace(bound, low=None, high=None), len(blocks) - len(reached)
 
 
+def ratio_of(pairs: Iterable[tuple[float, float, str]]) -> Estimate:
+    """Ratio within blocks, of triples: numerator, denominator and session."""
+    listed = list(pairs)
+    return paired_ratio(*([one[place] for one in listed] for place in range(3)))
+
+
 def all_ratios(ours: Mapping[Block, Watched], theirs: Mapping[Block, Watched], kind: str) -> Iterator[Ratio]:
     """Speed-up of ours over all blocks, where a side missed the target in some; nothing where neither did.
 
     A ratio within blocks knows only those in which both sides reached the target. A restricted mean counts no run with more
-    than a horizon: the length of the shortest run of the pair that did not reach the target. Up to there every run is known.
+    than a horizon (`restricted`): the fewest steps for which a run of the pair was watched that did not reach the target.
     Expected running time divides all time spent by the number of successes. The ratio of restricted means has a bootstrap
     interval over blocks; that of expected running times has no value where a side never succeeded.
     """
-    pairs = [(theirs[k], ours[k]) for k in sorted(ours.keys() & theirs.keys())]
+    blocks = sorted(ours.keys() & theirs.keys())
+    pairs = [(theirs[k], ours[k]) for k in blocks]
     missed = [run for pair in pairs for run in pair if run.crossings[kind] is None]
     if not missed:
         return
-    horizon = horizon_s(missed)
-    restricted = [[min(_spent(run, kind), horizon) for run in pair] for pair in pairs]
-    yield RESTRICTED, bootstrap_ratio([top for top, _ in restricted], [bottom for _, bottom in restricted]), 0
-    (top, bottom) = (
+    horizon = horizon_steps(missed)
+    means = [[restricted(run, kind, horizon) for run in pair] for pair in pairs]
+    top, bottom = ([pair[side] for pair in means] for side in (0, 1))
+    yield RESTRICTED, bootstrap_ratio(top, bottom, [session for session, _ in blocks]), 0
+    theirs_s, ours_s = (
         expected_running_time([_spent(r, kind) for r in side], [r.crossings[kind] is not None for r in side])
         for side in zip(*pairs, strict=True)
     )
-    yield RUNNING, Estimate(top / bottom if top and bottom else None, None, None, len(pairs)), 0
+    yield RUNNING, Estimate(theirs_s / ours_s if theirs_s and ours_s else None, None, None, len(pairs)), 0
 
 
 def _spent(run: Watched, kind: str) -> float:

@@ -1,10 +1,18 @@
 """Statistics of the suites: paired ratios, interquartile means, censored times. Functions are pure and seeded.
 
-This module imports no other package of the project.
+Sessions are strata: their means may differ, and an interval holds that variance. This module imports no other package of the
+project.
+
+References
+----------
+R. DerSimonian and N. Laird, "Meta-analysis in clinical trials", Controlled Clinical Trials 7 (1986): variance between strata.
+F. E. Satterthwaite, "An approximate distribution of estimates of variance components", Biometrics Bulletin 2 (1946).
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -87,13 +95,51 @@ def percentile_interval(value: float, draws: NDArray[np.float64], n: int) -> Est
     return Estimate(value, float(low), float(high), n)
 
 
-def paired_ratio(numerator: ArrayLike, denominator: ArrayLike) -> Estimate:
-    """Geometric mean of ratios within blocks, with a 95 % interval by Student's t on their logarithms.
+def codes(strata: Sequence[Hashable] | None, n: int) -> NDArray[np.intp]:
+    """Number of the stratum of each of n values; None: all are of one."""
+    if strata is None:
+        return np.zeros(n, np.intp)
+    numbers: dict[Hashable, int] = {}
+    return np.array([numbers.setdefault(one, len(numbers)) for one in strata], np.intp)
+
+
+def pooled(strata: Sequence[NDArray[np.float64]]) -> tuple[float, float, float]:
+    """Mean of values in strata whose means may differ (random effects); its variance, and that variance's degrees of freedom.
+
+    Parameters
+    ----------
+    strata
+        values of each stratum, at least one in each.
+    """
+    sizes = np.array([len(values) for values in strata], float)
+    means = np.array([values.mean() for values in strata])
+    n, k = sizes.sum(), len(strata)
+    if n < MINIMUM_FOR_INTERVAL or n == k:
+        return float(np.average(means, weights=sizes)), math.nan, math.nan
+    within = sum(((values - values.mean()) ** 2).sum() for values in strata) / (n - k)
+    between = 0.0
+    if k > 1:
+        centre = np.average(means, weights=sizes)
+        spread = (sizes * (means - centre) ** 2).sum()
+        between = max(0.0, (spread - (k - 1) * within) / (n - (sizes**2).sum() / n))
+    if within + between == 0:
+        return float(means.mean()), 0.0, n - k
+    weights = 1 / (within / sizes + between)
+    weights = weights / weights.sum()
+    parts = float((weights**2 * within / sizes).sum()), float((weights**2 * between).sum())
+    freedom = sum(parts) ** 2 / (parts[0] ** 2 / (n - k) + (parts[1] ** 2 / (k - 1) if k > 1 else 0.0))
+    return float(weights @ means), sum(parts), freedom
+
+
+def paired_ratio(numerator: ArrayLike, denominator: ArrayLike, strata: Sequence[Hashable] | None = None) -> Estimate:
+    """Geometric mean of ratios within blocks, with a 95 % interval by Student's t on their logarithms (`pooled`).
 
     Parameters
     ----------
     numerator, denominator : [n]
         positive values; element i of both comes from the same block.
+    strata : [n]
+        session of each block. None: all are of one.
     """
     top, bottom = np.asarray(numerator, np.float64), np.asarray(denominator, np.float64)
     if top.shape != bottom.shape:
@@ -103,20 +149,29 @@ def paired_ratio(numerator: ArrayLike, denominator: ArrayLike) -> Estimate:
     if (top <= 0).any() or (bottom <= 0).any():
         raise ValueError("ratios need positive values")
     logs = np.log(top / bottom)
-    n, mean = len(logs), float(logs.mean())
-    if n < MINIMUM_FOR_INTERVAL:
+    own = codes(strata, len(logs))
+    n, (mean, variance, freedom) = len(logs), pooled([logs[own == code] for code in range(own.max() + 1)])
+    if math.isnan(variance):
         return Estimate(float(np.exp(mean)), None, None, n)
-    width = float(logs.std(ddof=1)) / np.sqrt(n) * float(stdtrit(n - 1, 0.975))
+    width = math.sqrt(variance) * float(stdtrit(freedom, 0.975))
     return Estimate(float(np.exp(mean)), float(np.exp(mean - width)), float(np.exp(mean + width)), n)
 
 
-def bootstrap_ratio(numerator: ArrayLike, denominator: ArrayLike, resamples: int = RESAMPLES, seed: int = SEED) -> Estimate:
-    """Ratio of two means, with a 95 % bootstrap interval over blocks; see `wider_tail`.
+def bootstrap_ratio(
+    numerator: ArrayLike,
+    denominator: ArrayLike,
+    strata: Sequence[Hashable] | None = None,
+    resamples: int = RESAMPLES,
+    seed: int = SEED,
+) -> Estimate:
+    """Ratio of two means, with a 95 % bootstrap interval over the blocks of each session; see `wider_tail`.
 
     Parameters
     ----------
     numerator, denominator : [n]
         values of 0 or more; element i of both comes from the same block. Without a positive denominator there is no ratio.
+    strata : [n]
+        session of each block. None: all are of one.
     """
     top, bottom = np.asarray(numerator, np.float64), np.asarray(denominator, np.float64)
     if top.shape != bottom.shape:
@@ -127,7 +182,9 @@ def bootstrap_ratio(numerator: ArrayLike, denominator: ArrayLike, resamples: int
     value = float(top.sum() / bottom.sum())
     if n < MINIMUM_FOR_INTERVAL or (top <= 0).any() or (bottom <= 0).any():
         return Estimate(value, None, None, n)
-    drawn = np.random.default_rng(seed).integers(0, n, (resamples, n))
+    own, generator = codes(strata, n), np.random.default_rng(seed)
+    places = [np.flatnonzero(own == code) for code in range(own.max() + 1)]
+    drawn = np.concatenate([some[generator.integers(0, len(some), (resamples, len(some)))] for some in places], axis=1)
     return percentile_interval(value, top[drawn].sum(axis=1) / bottom[drawn].sum(axis=1), n)
 
 
@@ -141,9 +198,3 @@ def expected_running_time(spent_s: ArrayLike, solved: ArrayLike) -> float | None
     """
     successes = int(np.asarray(solved, bool).sum())
     return float(np.asarray(spent_s, np.float64).sum() / successes) if successes else None
-
-
-def restricted_mean(times_s: ArrayLike, solved: ArrayLike, horizon_s: float) -> float:
-    """Mean of min(time, horizon), an unsolved run counting the horizon: all runs were watched at least that long."""
-    times = np.where(np.asarray(solved, bool), np.asarray(times_s, np.float64), horizon_s)
-    return float(np.minimum(times, horizon_s).mean())

@@ -1,6 +1,7 @@
 """Minimal netlink client for a meter: dumps and announcements, decoded only as far as needed.
 
-A general library decodes every attribute of every message, which takes five to ten times as long (docs/performance.md).
+A general library decodes every attribute of every message, which takes five to ten times as long
+(docs/notebook/2026-11-speed.md).
 """
 
 from __future__ import annotations

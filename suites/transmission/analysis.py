@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, cast
 
-import numpy as np
 import pandas as pd
 
 from suites.records.bundle import Bundle
@@ -121,9 +120,8 @@ def summarise(
                     rows.append(row(workload, label, metric, unit, bootstrap_iqm(values), **more))
         for first, second in pairs(workload, set(by_label)):
             for name, metric in RATIOS:
-                both = by_block[metric][[first, second]].to_numpy(np.float64)
-                both = both[~np.isnan(both).any(axis=1)]
+                both = by_block[metric][[first, second]].astype(float).dropna()
                 if len(both):
-                    ratio = paired_ratio(both[:, 0], both[:, 1])
+                    ratio = paired_ratio(both[first], both[second], list(both.index.get_level_values("session")))
                     rows.append(row(workload, first, name, "ratio", ratio, baseline=second, **more))
     return rows

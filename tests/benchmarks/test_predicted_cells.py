@@ -111,7 +111,7 @@ def test_the_documented_table_is_what_the_command_prints():
     nodes = calibrated(base, archive.read(results / "scaling" / "one-and-two.parquet"))
     session = results / "scaling" / "four-and-eight.parquet"
     lines = table(nodes, "dqn-latency-weak", ["tianji", "tianji-one-learner", "xingtian"], [4, 8], session, at_speed=True)
-    page = (ROOT / "docs" / "scaling-measured.md").read_text().splitlines()
+    page = (ROOT / "docs" / "notebook" / "2026-11-scaling.md").read_text().splitlines()
     assert len(cells := [line for line in lines if line.startswith("|")]) == 2 + 6
     assert set(cells) <= set(page)
     # The XingTian-style system does not record what work takes.

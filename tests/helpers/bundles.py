@@ -20,7 +20,7 @@ WORKLOAD = {
     "budget_steps": 100,
     "ppo": {"rollout_steps": 2, "minibatch_size": 4, "epochs": 1},
     "thresholds": {"training": 20.0, "evaluated": 20.0},
-    "evaluation": {"episodes": 1, "in_a_row": 1},
+    "evaluation": {"episodes": 1, "averaged": 1},
 }
 ENVIRONMENT = {"cpu_usable": 2, "cpu_model": "Abacus"}
 

@@ -18,7 +18,6 @@ def make(folder, steps, *, lags=(0, 1, 4), rates=(0.001, 0.004), seeds=range(5))
                     events += [
                         Snapshot(10, at, 1, "g"),
                         Evaluation(11, at, 1, "curve", [30.0]),
-                        Evaluation(12, at, 1, "confirm", [30.0]),
                     ]
                 events += [Snapshot(20, BUDGET, 2, "h"), Histogram(21, "learner_age_rounds", {lag: 40})]
                 workload = bundles.WORKLOAD | {

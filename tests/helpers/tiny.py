@@ -23,7 +23,7 @@ training = {training}
 evaluated = {evaluated}
 [evaluation]
 episodes = 4
-in_a_row = 2
+averaged = 2
 seed = 1
 """
 

@@ -90,52 +90,51 @@ def test_pages_say_nothing_to_the_console_and_ask_for_files_of_the_report_alone(
         assert not any(curves.LIBRARY in address or "/curves/" in address for address in asked), "loaded when it is asked for"
 
 
-def test_the_verdict_is_on_the_first_screen_then_losses_then_the_grid(page, tmp_path):
+ROWS = "[...document.querySelectorAll('#shown tbody tr')].map(r => [...r.cells].map(c => c.innerText))"
+
+
+def test_bars_are_on_the_first_screen_then_the_verdict_then_losses(page, tmp_path):
     headings = page.run("[...document.querySelectorAll('h1, h2')].map(h => h.textContent)")
-    assert headings[1:5] == ["Limits", "Verdict", "Where we lose", "Distance to the best"]
-    assert page.run("document.getElementById('verdict').getBoundingClientRect().bottom") < 900
+    assert headings[1:5] == ["What a return costs", "Verdict", "Where TianJi loses", "Limits"]
+    assert page.run("document.getElementById('bars').getBoundingClientRect().bottom") < 900
     picture = tmp_path / "page.png"
     page.picture(picture)
     assert picture.stat().st_size > 20_000, "an empty page compresses to less"
 
 
-def test_cells_of_the_grid_have_numbers_and_lead_to_their_workload(page):
-    cells = page.run(
-        "[...document.querySelectorAll('.cell:not([hidden])')].map(c => [c.innerText, c.getAttribute('href'), c.className])"
+def test_bars_are_sorted_and_as_long_as_their_numbers(page):
+    rows = page.run(ROWS)
+    assert len(rows) >= 4
+    costs = [float(cost) for _, cost, *_ in rows if cost != "-"]
+    assert costs == sorted(costs)
+    widths = page.run("[...document.querySelectorAll('#shown .bar')].map(b => b.getBoundingClientRect().width)")
+    assert [width / widths[0] for width in widths] == pytest.approx([cost / costs[0] for cost in costs], rel=0.02)
+    assert page.run("document.querySelectorAll('#shown .bar.ours').length") == 1
+    assert all(any(letter.isdigit() for letter in cost + runs) for _, cost, _, _, runs, _ in rows), (
+        "nothing is told by colour alone"
     )
-    assert len(cells) >= 8
-    assert all(any(letter.isdigit() for letter in text) for text, _, _ in cells), "no cell says anything by colour alone"
-    assert {href for _, href, _ in cells} == {"pages/cartpole-ppo-zoo.html", "pages/cartpole-dqn-zoo.html"}
-    assert sum("best" in text for text, _, _ in cells) >= 2
-    assert all("runs" in text or "reached" in text for text, _, kind in cells if "censored" in kind)
 
 
-def test_filters_stand_in_the_address_and_are_read_from_it(report, page):
-    columns = "[...document.querySelectorAll('.grid thead [data-algorithm]:not([hidden])')].map(h => h.dataset.algorithm)"
-    assert sorted(page.run(columns)) == ["dqn", "ppo"]
-    seconds = page.run("document.querySelector('.cell:not([hidden])').innerText")
-    choose(page, "algorithm", "ppo")
-    choose(page, "cost", "core-seconds")
-    choose(page, "kind", "training")
-    assert page.run(columns) == ["ppo"]
-    assert page.run("location.hash") == "#algorithm=ppo&kind=training&cost=core-seconds"
-    cells = page.run("[...document.querySelectorAll('.grid td:not([hidden]) .cell:not([hidden])')].map(c => c.innerText)")
-    assert page.run("document.getElementById('shown').textContent") == f"{len(cells)} cells shown"
-    assert any("core-s" in text for text in cells)
-    assert seconds not in cells
-    page.run("location.hash = '#algorithm=dqn'")
-    page.until(f"JSON.stringify({columns}) === '[\"dqn\"]'")
-    assert page.run("document.querySelector('select[name=cost]').value") == "seconds"
-    page.run("location.hash = '#losses'")
-    assert page.run(columns) == ["dqn"], "a link within the page leaves the filters alone"
+def test_choices_stand_in_the_address_and_are_read_from_it(page):
+    before = page.run(ROWS)
+    choose(page, "cost", "steps")
+    assert page.run("location.hash") == "#cost=steps"
+    assert page.run(ROWS) != before
+    choose(page, "workload", "cartpole-dqn-zoo")
+    assert page.run("document.getElementById('what').textContent").startswith("cartpole-dqn-zoo on ")
+    page.run("location.hash = '#workload=cartpole-ppo-zoo&kind=evaluated'")
+    page.until("document.getElementById('what').textContent.includes('seconds to the evaluated return')")
+    assert page.run("document.querySelector('select[name=kind]').value") == "evaluated"
+    page.run("location.hash = '#workload=nothing'")
+    page.until("document.querySelector('select[name=workload]').value === 'cartpole-ppo-zoo'")
 
 
-def test_the_ratios_have_a_state_in_words_for_every_system_and_workload(page):
-    rows = page.run("[...document.querySelectorAll('.ratios tbody tr')].map(r => [...r.cells].map(c => c.innerText))")
-    assert len(rows) >= 3
-    states = {"faster", "slower", "bound", "open"}
-    for _, *cells in rows:
-        assert all(states & set(cell.split()) for cell in cells if cell != "-")
+def test_any_system_can_be_the_reference(page):
+    for row in range(2):
+        chosen = page.run("[...document.querySelector('select[name=reference]').options].map(o => [o.value, o.text])")[row]
+        choose(page, "reference", chosen[0])
+        (own,) = [line for line in page.run(ROWS) if line[0] == chosen[1]]
+        assert own[-1] == "1x"
 
 
 def test_tables_sort_by_number_up_and_down(report, opened):
@@ -156,19 +155,6 @@ def test_tables_sort_by_number_up_and_down(report, opened):
         assert said == direction
         assert numbers == sorted(numbers, reverse=direction == "descending")
         assert len(numbers) > 2
-
-
-def test_the_grid_sorts_by_what_is_shown(page):
-    head = "document.querySelector('.grid thead [data-algorithm=ppo] button')"
-    shown = (
-        "[...document.querySelectorAll('.grid tbody td[data-algorithm=ppo] .cell:not([hidden])')]"
-        ".map(c => c.dataset.sort).filter(Boolean).map(Number)"
-    )
-    page.run(f"{head}.click()")
-    assert page.run(shown) == sorted(page.run(shown))
-    choose(page, "kind", "training")
-    page.run(f"{head}.click()")
-    assert page.run(shown) == sorted(page.run(shown), reverse=True)
 
 
 def test_pages_fit_a_screen_and_a_phone(report, opened):

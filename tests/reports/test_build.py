@@ -12,7 +12,7 @@ from bundles import unpacked
 from commands import refusal
 
 from programs.cli import run
-from reports import dataset, readme, tables
+from reports import dataset, tables
 from reports.__main__ import main
 from suites.records import store
 
@@ -107,7 +107,7 @@ def test_pages_hold_everything_and_refer_to_files_of_the_report_alone(report):
     page = report_pages.read(report)
     assert report_pages.broken(report) == []
     assert report_pages.twice(report) == []
-    assert page.count("<script>") == page.count("<script")
+    assert page.count("<script>") + page.count('<script type="application/json"') == page.count("<script")
     for text in (
         "RLlib",
         "XingTian-style",
@@ -129,11 +129,6 @@ def test_the_page_has_each_workload_s_own_seeds(report):
         manifests = [json.loads((path / "bundle.json").read_text()) for path in unpacked(RECORDED).glob(f"{workload}.*")]
         seeds = ", ".join(str(seed) for seed in sorted({m["seed"] for m in manifests}))
         assert f"seeds {seeds}. Snapshots" in (report / "pages" / f"{workload}.html").read_text()
-
-
-def test_a_kept_drawing_is_smaller_and_its_text_the_same():
-    drawn = readme.slim('<svg width="1.2345">\n  <path d="M 1.26 2.987"/><text x="0.98765">0.125 and 0.1259</text></svg>')
-    assert drawn == '<svg width="1.23">\n<path d="M 1.2 2.9"/><text x="0.98">0.125 and 0.1259</text></svg>'
 
 
 def test_figures_and_tables_come_in_three_formats(report):
@@ -182,7 +177,8 @@ def test_failed_and_censored_runs_are_shown(tmp_path, capsys):
     manifest = json.loads((failed / "bundle.json").read_text())
     (failed / "bundle.json").write_text(json.dumps(manifest | {"status": "failed", "error": "exit status 1\nout of <luck>"}))
     lines = (censored / "events.jsonl").read_text().splitlines()
-    weak = [re.sub(r'"return":[\d.]+', '"return":9.0', line) for line in lines if '"purpose":"confirm"' not in line]
+    weak = [re.sub(r'"return":[\d.]+', '"return":9.0', line) for line in lines]
+    weak = [re.sub(r'"returns":\[[^]]*\]', '"returns":[9.0]', line) for line in weak]
     (censored / "events.jsonl").write_text("\n".join(weak) + "\n")
     out = tmp_path / "out"
     assert run("tianji-report", main, ["build", str(tmp_path / "copy"), "--out", str(out), "--svg"]) == 0

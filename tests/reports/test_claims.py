@@ -191,9 +191,11 @@ def test_comparable_systems_are_all_that_tianji_met_there():
         suite="convergence", workload="cartpole-ppo-zoo", system="tianji", metric="time_to_threshold_ratio", options=None
     ).rows
     opponents = {(one["baseline"], one["threshold_kind"]) for one in met if not one["baseline"].startswith("tianji")}
-    assert held == {pair for pair in opponents if not pair[0].endswith("-again")}
+    assert held >= {pair for pair in opponents if not pair[0].endswith("-again")}
     assert {reading.row["baseline"] for reading in claim.reading if reading.beside} == {"xingtian", "sync-one"}
-    assert {reading.row["baseline"] for reading in claim.reading if not reading.beside} == {"rllib", "sb3"}
+    assert {reading.row["baseline"] for reading in claim.reading if not reading.beside} == {
+        *("rllib", "rllib-old", "rllib-appo", "sample-factory", "torchrl", "sb3", "sbx")
+    }, "of every other maker"
 
 
 def test_what_was_not_measured_says_what_it_would_take():

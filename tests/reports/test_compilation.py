@@ -53,13 +53,8 @@ def test_a_headline_is_without_and_says_the_total_beside_it(view):
     assert "With the compilation of SBX in its time: 9.00x" in line
 
 
-def test_the_readme_has_a_line_for_each(view):
-    lines = [line for line in view.words.lines("readme") if "| SBX" in line]
-    assert [("9.00x" in line, "with its compilation" in line) for line in lines] == [(False, False), (True, True)]
-
-
 def test_without_such_a_system_nothing_is_said_of_it(tmp_path):
     view = view_of(tmp_path, ("tianji", "sync"))
-    said = " ".join([*view.words.lines("headlines"), *view.words.lines("readme")])
+    said = " ".join(view.words.lines("headlines"))
     said += " ".join(" ".join(view.words.lines(f"table_{kind}")) for kind in ("ratios", "threshold", "resources"))
     assert "ompilation" not in said

@@ -5,7 +5,7 @@ import itertools
 import pytest
 from bundles import EVENTS, WORKLOAD, make
 
-from reports import dataset, overview, readme, sessions
+from reports import dataset, picker, sessions
 from reports.convergence.view import Trained
 from suites.records.events import Episode, Evaluation, Snapshot
 
@@ -45,26 +45,17 @@ def test_a_row_is_of_one_division(data):
     }
 
 
-def test_the_picture_has_rows_for_each(data):
-    lines = overview.overview(data)
-    assert [line.division for line in lines] == ["closed", "closed, tuned", "open", "open, tuned"]
-    assert all(len(line.points) == 1 for line in lines)
+def test_each_division_has_bars_of_its_own(data):
+    found = {choice.options: own for choice, own in picker.bars(data).items() if choice.kind == "training"}
+    assert list(found) == ["", "division = open", "division = open, tuned = True", "tuned = True"]
+    assert all({bar.runs for bar in own} == {5} for own in found.values())
+    assert picker.first(picker.bars(data)).options == ""
 
 
 def test_a_page_has_a_part_for_each(data):
     assert [key.options for key in data.groups] == ["", "division = open", "division = open, tuned = True", "tuned = True"]
     for key, bundles in data.groups.items():
         assert {str(b.manifest.axes or "") for b in bundles} == {str(bundles[0].manifest.axes or "")}, key
-
-
-def test_tables_of_results_hold_one_division(data):
-    text = readme.tables(data, [], "report")
-    closed, _, opened = text.partition("## Convergence time in the open division")
-    assert closed.count("| w-x | strict |") == 1
-    assert "tuned" not in closed.partition("| w-x")[2]
-    named = [f"| w-x ({one}) | strict |" for one in ("open division", "open division, tuned", "tuned")]
-    assert [opened.count(one) for one in named] == [1, 1, 1]
-    assert "| w-x | strict |" not in opened
 
 
 def reached(seconds):
@@ -95,14 +86,6 @@ def test_systems_with_settings_of_their_own_are_compared_with_each_other_and_tri
         "": False,
         "open division, tuned": True,
     }
-    (tuned,) = [line for line in overview.overview(found) if line.division != overview.USUAL]
-    assert (tuned.mode, tuned.division) == ("tuned", "open, tuned")
-    assert overview.found([tuned])[0].startswith("PPO, open division: Tuned TianJi is ")
-    _, _, opened = readme.tables(found, [], "report").partition("## Convergence time in the open division")
-    assert opened.count("| w-x (open division, tuned) | tuned | ") == 1
-    # Both have the same title here.
-    settings = "| w-x (open division, tuned) | Sync | environments {} |"
-    assert [opened.count(settings.format(number)) for number in (1, 2)] == [1, 1]
     assert [line for line in found.left_out if "tuning" in line] == [
         f"left out: 1 tuning run of {system} on w-x, which are no results" for system in ("sync", "tianji")
     ]

@@ -9,7 +9,8 @@ import pytest
 from run_times import runs
 from scipy import stats
 
-from reports.estimate import combined, paired, pooled, term
+from reports.estimate import combined, paired, term
+from suites.statistics.intervals import pooled
 
 
 def pairs(ours, theirs, **place):

@@ -48,7 +48,7 @@ def test_an_alternative_text_says_what_was_found_beside_the_caption(drawn):
         assert one.found, one.name
         assert "Machine" in one.caption, "what was measured on what"
     (times,) = (one for one in drawn[0] if one.name == "convergence-times")
-    assert "TianJi against RLlib" in times.alt
+    assert "as fast as RLlib" in times.alt
 
 
 def test_a_drawing_takes_the_colour_of_the_text_around_it(drawn):

@@ -13,10 +13,9 @@ from scaling_bundles import edit, session
 from scipy import stats
 
 from programs.cli import run
-from reports import dataset, paper, readme
+from reports import dataset, paper, picker
 from reports.__main__ import main
 from reports.convergence.figures import PLOTS, ratio_marks
-from reports.convergence.standings import standings
 from reports.convergence.view import Trained
 from reports.scaling.view import Scaled
 
@@ -86,10 +85,9 @@ def test_ratios_of_both_stand_beside_each_other(data):
     marks = ratio_marks([ours, other]).query("kind == 'training'")
     assert list(marks["conditions"]) == [OURS, OTHER]
     assert np.divide(*marks["value"].iloc[::-1]) == pytest.approx(2.0)
-    found = standings(data)
-    assert found.workloads == [ours.name, other.name]
-    assert "faster on 2 of 2 cases" in found.sentences[0]
-    assert [line[0] for line in readme.lines(data, Trained)] == [ours.name, other.name]
+    bars = {choice.machine: own for choice, own in picker.bars(data).items() if choice.kind == "training"}
+    assert set(bars) == {OURS, OTHER}
+    assert {bar.runs for own in bars.values() for bar in own} == {5}
 
 
 def test_a_page_and_a_paper_name_the_machine_where_there_are_several(data, source, tmp_path):
@@ -98,7 +96,8 @@ def test_a_page_and_a_paper_name_the_machine_where_there_are_several(data, sourc
     page = (out / "index.html").read_text()
     titles = [re.search("<h1>([^<]+)</h1>", file.read_text())[1] for file in (out / "pages").iterdir()]
     assert {title.partition("(")[2] for title in titles} == {f"{OURS})", f"{OTHER})"}
-    assert re.findall('class="grid" data-suite="convergence" data-machine="([^"]+)"', page) == [OURS, OTHER], "a grid a machine"
+    choices = json.loads(re.search('id="costs"[^>]*>(.*?)</script>', page)[1])
+    assert {one["machine"] for one in choices} == {OURS, OTHER}, "bars a machine"
     assert report_pages.broken(out) == report_pages.twice(out) == []
     assert f"20 runs on {OURS}; {OTHER}" in page
     claims = {claim["id"]: claim for claim in json.loads((out / "claims.json").read_text())["claims"]}

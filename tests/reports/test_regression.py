@@ -178,7 +178,7 @@ def test_what_has_no_ratio_is_named_with_its_reason(tmp_path):
 def test_a_threshold_that_neither_reached_with_one_seed_is_still_compared(tmp_path):
     """The head never gets there, the base with three seeds of five: worse; that of a seed that neither reached is a tie."""
     base, head = tmp_path / "base", tmp_path / "head"
-    for path in unpacked("results/reference/convergence/lunarlander-dqn.parquet").glob("lunarlander-dqn.*.sb3"):
+    for path in unpacked("results/reference/convergence/lunarlander-dqn.parquet").glob("lunarlander-dqn.*.tianji"):
         for side in (base, head):
             shutil.copytree(path, side / path.name)
     for path in head.rglob("events.jsonl"):
@@ -188,7 +188,7 @@ def test_a_threshold_that_neither_reached_with_one_seed_is_still_compared(tmp_pa
                 event["returns"] = [-100.0] * len(event["returns"])
         path.write_text("".join(json.dumps(event) + "\n" for event in lines))
     found = recorded_runs.compare(base, head, Rule())
-    name = "convergence lunarlander-dqn sb3 evaluated_time_to_threshold_s"
+    name = "convergence lunarlander-dqn tianji evaluated_time_to_threshold_s"
     pairs = {one.seed: one.pairs[name][0] for one in found.rounds}
     ties = [seed for seed, (mine, theirs) in pairs.items() if mine == theirs]
     assert len(ties) == 2

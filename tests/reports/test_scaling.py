@@ -70,7 +70,7 @@ def test_every_figure_table_and_series_is_there(report):
 def test_the_tables_in_the_document_are_those_of_the_bundles(machine):
     root = Path(__file__).parents[2]
     data = dataset.load([root / "results" / machine / "scaling"])
-    document = (root / "docs" / "scaling-measured.md").read_text()
+    document = (root / "docs" / "notebook" / "2026-11-scaling.md").read_text()
     found = Scaled.all(data)
     assert found
     for scaled in found:

@@ -71,13 +71,11 @@ def test_the_findings_follow_from_the_intervals(data):
 
 
 def test_the_tables_in_the_document_are_those_of_the_bundles(data):
-    document = (ROOT / "docs" / "balance-measured.md").read_text()
+    document = (ROOT / "docs" / "notebook" / "2026-11-balance.md").read_text()
     for workload in (PPO, WAITING, "cartpole-dqn-zoo", "cartpole-impala"):
         for part in ("balance", "returns"):
             assert markdown(views(data)[workload].frame(part)) in document
     assert markdown(views(data)[WAITING].frame("waiting")) in document
-    before = dataset.load([ROOT / "results" / "earlier" / "staleness" / "waiting.parquet"])
-    assert markdown(views(before)[WAITING].frame("waiting")) in document
 
 
 def test_consumption_over_production_is_what_the_workload_says_where_there_is_a_rule(data):

@@ -12,6 +12,7 @@ from run_times import runs
 
 from reports.verdict import MOST_BLOCKS, Question, questions, verdicts
 from suites.records import archive, notes, store
+from suites.records.notes import Series
 from suites.session import catalogue
 
 ROOT = Path(__file__).parents[2]
@@ -19,7 +20,14 @@ RESULTS = ROOT / "results"
 QUESTION = Question(id="q", asks="Who?", algorithm="ppo", workloads=("w",), opponents=("b", "c", "d", "e"))
 
 
-def data(workloads, **systems):
+def manifest(workload, system):
+    budget = {"workload": {"budget_steps": 1000}}
+    return SimpleNamespace(
+        manifest=SimpleNamespace(workload=workload, system=system, system_title=system.upper(), configuration=budget)
+    )
+
+
+def data(workloads, begun=(), stated=(), **systems):
     """A dataset of runs: times of each system on each of these workloads."""
     rows = [
         line | {"workload": workload, "threshold_kind": "training", "options": ""}
@@ -27,8 +35,9 @@ def data(workloads, **systems):
         for system, times in systems.items()
         for line in runs(times, system)
     ]
-    bundles = [SimpleNamespace(manifest=SimpleNamespace(system=one, system_title=one.upper())) for one in systems]
-    return SimpleNamespace(series={"crossings": pd.DataFrame(rows), "staleness-crossings": pd.DataFrame()}, bundles=bundles)
+    series = {"crossings": pd.DataFrame(rows), "staleness-crossings": pd.DataFrame()}
+    bundles = [manifest(workload, one) for workload in workloads for one in systems]
+    return SimpleNamespace(series=series, bundles=bundles, begun=begun, stated=dict(stated))
 
 
 def words(found):
@@ -100,11 +109,49 @@ def test_runs_that_missed_are_counted_first():
     assert one.word == "faster"
 
 
+def test_a_run_that_the_clock_ended_says_after_how_many_steps():
+    some = data(["w"], tianji=[1.0] * 5, b=[-9.0] * 5, c=[2.0] * 5)
+    every = some.series["crossings"]
+    every.loc[every["system"] == "b", "measured_steps"] = [190, 200, 950, 190, 1000]
+    found = {one.opponent: one for one in verdicts(some, asked=[QUESTION])}
+    assert found["b"].reached.endswith("; w: the clock ended 3 runs of b after 190 to 200 of 1000 steps")
+    assert found["c"].reached == ""
+
+
+def test_a_verdict_is_of_the_newest_series_and_the_pooled_ratio_stands_beside_it():
+    series = Series("w", "2026-11-28T09:00:00Z", "new code")
+    early, late = (SimpleNamespace(written=written) for written in ("2026-11-01T00:00:00Z", "2026-11-28T09:00:00Z"))
+    some = data(
+        ["w"],
+        begun=[series],
+        stated={"old": early, "new": late},
+        tianji=[1.0] * 10,
+        b=scattered(2.0, 0.1),
+        c=scattered(4.0, 0.1),
+    )
+    every = some.series["crossings"]
+    again = every.assign(session="old")
+    again.loc[again["system"] == "b", "seconds"] *= 8
+    some.series["crossings"] = pd.concat([every[every["system"] != "c"].assign(session="new"), again], ignore_index=True)
+    b, c = verdicts(some, asked=[QUESTION])
+    assert (b.ratio.value, b.terms["w"].pairs) == (pytest.approx(2.0), 10)
+    assert b.pooled.value == pytest.approx(math.sqrt(2 * 16), rel=0.01)
+    # A pair that the new series does not have is that of the older one.
+    assert (c.ratio.value, c.pooled) == (pytest.approx(4.0), None)
+
+
+def test_a_mark_takes_no_loss_away():
+    marked = Question(id="q", asks="Who?", algorithm="ppo", workloads=("w",), opponents=("b",), marked={"b": "other clips"})
+    (one,) = verdicts(data(["w"], tianji=[1.0] * 10, b=scattered(0.5, 0.1)), asked=[marked])
+    assert (one.word, one.mark) == ("slower", "other clips")
+
+
 def test_questions_are_of_known_workloads_and_systems():
     asked = questions()
     assert len({one.id for one in asked}) == len(asked)
     for one in asked:
         assert {catalogue.load(name).algo for name in one.workloads} == {one.algorithm}
+        assert one.marked.keys() <= set(one.opponents)
 
 
 @pytest.mark.parametrize("place", ["reports", "suites/session"])

@@ -1,8 +1,8 @@
 """Optimizer steps of policy-gradient losses for multilayer perceptrons, the gradient derived by hand, in NumPy.
 
 Small networks spend their time in per-operation overhead, not in arithmetic. On minibatches of 256 transitions, autograd
-did 800 steps/s and this code does several thousand (docs/performance.md). Its arrays are allocated once. The tests compare
-it with autograd.
+did 800 steps/s and this code does several thousand (docs/notebook/2026-11-speed.md). Its arrays are allocated once. The tests
+compare it with autograd.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Optimizer steps as CUDA graphs: recorded once for each shape of a batch, and launched as one piece of work after that.
 
 A step is dozens of short kernels. A processor takes several times as long to launch them one by one as a GPU takes to run them
-(docs/performance.md).
+(docs/notebook/2026-11-speed.md).
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ with two threads would do so too, but its threads spin between products, on the 
 What the helper has not begun is computed by the thread that asks for the result, so a helper without a core holds up nobody.
 What it has begun is waited for. Either thread does the same operations, so results are the same bits.
 
-`concurrent.futures` does the same with more locks: docs/performance.md.
+`concurrent.futures` does the same with more locks: docs/notebook/2026-11-speed.md.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ ROWS_AT_ONCE = 256
 """Images in one forward pass for inference. The activations take 0.1 MB per image."""
 
 ROWS_LAST = 16
-"""Batch size from which convolutions are faster with channels last in memory (docs/performance.md)."""
+"""Batch size from which convolutions are faster with channels last in memory (docs/notebook/2026-11-speed.md)."""
 
 Blocks = Mapping[str, Tensor]
 

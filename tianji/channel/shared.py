@@ -2,7 +2,7 @@
 
 ZeroMQ carries the handshake, and its connection tells an outlet when the inlet ends. An inlet watches the processes of its
 peers. Neither side makes a system call for a chunk while the other one is awake. Headers over ZeroMQ reached only half of the
-memory's speed at 64 KiB, because its threads wait for busy cores (docs/performance.md).
+memory's speed at 64 KiB, because its threads wait for busy cores (docs/notebook/2026-11-speed.md).
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from tianji.messages import Batch, ChunkHeader, Credit, Join, OnEdge, Segment, S
 
 SEGMENT_BYTES = 1 << 20
 """Largest piece of a body in one message. The allocator reuses memory for messages of 1 MiB. Larger ones get new pages each
-time, at a third of the speed (docs/performance.md)."""
+time, at a third of the speed (docs/notebook/2026-11-speed.md)."""
 JOINED_BYTES = 1 << 16
 """Largest total of bodies that are copied into one frame. pyzmq would copy frames of this size anyway."""
 

@@ -78,7 +78,8 @@ class Environments:
     """Environments stepped together in this process, one after the other.
 
     An episode that ends is reset in the same call. So every row that `step` writes is a real transition, and T calls give
-    exactly T x B of them. Gymnasium's `SyncVectorEnv` does the same steps and takes longer (docs/performance.md). Here results
+    exactly T x B of them. Gymnasium's `SyncVectorEnv` does the same steps and takes longer
+    (docs/notebook/2026-11-speed.md). Here results
     are written directly to the caller's arrays, and actions are plain Python integers.
 
     Parameters

@@ -28,7 +28,7 @@ from suites.transmission.traffic import in_flight
 from tianji.launch.node import Node
 
 REQUESTS = 16
-"""Under way to each explorer, where the bound on messages in flight is not lower (docs/performance.md)."""
+"""Under way to each explorer, where the bound on messages in flight is not lower (docs/notebook/2026-11-speed.md)."""
 SMALLEST_STORE_BYTES = 512 << 20
 START_S = 90.0
 """For a node to start, and for all explorers to."""

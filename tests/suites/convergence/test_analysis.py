@@ -13,11 +13,11 @@ SECOND = 10**9
 WORKLOAD = {
     "budget_steps": 400,
     "thresholds": {"training": 90.0, "evaluated": 90.0},
-    "evaluation": {"in_a_row": 2},
+    "evaluation": {"averaged": 1},
 }
 
 
-def make(system, block, reached_at, step_s=1.0, more=()):
+def make(system, block, reached_at, step_s=1.0, more=(), averaged=1, session="s"):
     """Four snapshots, 100 steps apart; the policy is good from the snapshot number `reached_at` on (None: never)."""
     manifest = Manifest(
         schema=SCHEMA,
@@ -31,9 +31,9 @@ def make(system, block, reached_at, step_s=1.0, more=()):
         replica=0,
         block=block,
         position=0,
-        session="s",
+        session=session,
         cores=2,
-        configuration={"workload": WORKLOAD},
+        configuration={"workload": WORKLOAD | {"evaluation": {"averaged": averaged}}},
         deviations=[],
         environment={},
         phases_s={},
@@ -44,8 +44,6 @@ def make(system, block, reached_at, step_s=1.0, more=()):
         good = reached_at is not None and i >= reached_at
         events.append(Snapshot(at[i], i * 100, i, f"{i}"))
         events.append(Evaluation(0, i * 100, i, "curve", [100.0 if good else 10.0] * 3))
-        if good:
-            events.append(Evaluation(0, i * 100, i, "confirm", [100.0] * 3))
         events += [Episode(at[i] + k, 100.0 if good else 10.0, 1, i * 100) for k in range(100)]
     return understand(Bundle(manifest, events, Path(f"{system}{block}")))
 
@@ -65,9 +63,50 @@ def test_crossings_are_intervals_with_steps_and_core_seconds():
     assert run.production_steps_per_s == pytest.approx(100.0)
 
 
-def test_a_lone_good_snapshot_is_no_crossing():
-    run = make("a", 0, 4)
-    assert run.crossings["evaluated"] is None
+def test_an_evaluated_return_is_a_mean_of_snapshots_and_crosses_at_the_last_of_them():
+    assert make("a", 0, 4, averaged=2).crossings["evaluated"] is None
+    crossing = make("a", 0, 2, averaged=2).crossings["evaluated"]
+    assert (crossing.seconds_before, crossing.seconds, crossing.steps) == (2.0, 3.0, 300)
+    # A workload that does not say takes ten; this run has five snapshots.
+    run = make("a", 0, 0)
+    del run.bundle.manifest.configuration["workload"]["evaluation"]["averaged"]
+    assert understand(run.bundle).crossings["evaluated"] is None
+
+
+def test_seconds_at_a_number_of_steps_are_the_runs_own():
+    run = make("a", 0, None, step_s=3.0)
+    assert (run.measured_steps, run.seconds_at(150), run.seconds_at(900)) == (400, pytest.approx(4.5), pytest.approx(12.0))
+    assert run.total.seconds_at(150) == pytest.approx(4.5)
+
+
+def test_the_horizon_of_a_restricted_mean_is_common_in_steps_and_seconds_are_each_systems_own():
+    """A quick system that misses the return takes no time from a slow one to get there."""
+    runs = [make("a", 0, 1), make("a", 1, None), make("b", 0, 3, step_s=10.0), make("b", 1, 2, step_s=10.0)]
+    rows = summarise(runs, [("a", "b")])
+    mean = find(rows, metric="restricted_mean_time_ratio", threshold_kind="evaluated")
+    # 400 steps: 1 and 4 s of a; 30 and 20 s of b, of which a horizon of a's 4 s would leave 4 and 4.
+    assert mean["value"] == pytest.approx(50 / 5, rel=1e-6)
+    horizons = {
+        row["system"]: row["value"]
+        for row in rows
+        if row["metric"] == "restricted_horizon_s" and row["threshold_kind"] == "evaluated"
+    }
+    assert horizons == {"a": pytest.approx(4, rel=1e-6), "b": pytest.approx(40, rel=1e-6)}
+    assert {row["value"] for row in rows if row["metric"] == "restricted_horizon_steps"} == {400}
+
+
+def test_sessions_are_strata_of_a_ratio():
+    runs = [
+        make(system, block, 1, step_s=step, session=session)
+        for session, step in (("one", 2.0), ("two", 8.0))
+        for block in range(5)
+        for system, step in (("a", 1.0 + block / 100), ("b", step))
+    ]
+    row = find(summarise(runs, [("a", "b")]), metric="time_to_threshold_ratio", threshold_kind="evaluated")
+    # Ratios near 2 and near 8: with two sessions that differ so, little is known of a third one.
+    assert row["value"] == pytest.approx(3.92, rel=0.01)
+    assert row["ci_low"] < 0.1
+    assert row["ci_high"] > 100
 
 
 def test_weights_of_two_versions_at_one_number_of_steps_have_their_own_evaluations():
@@ -75,7 +114,6 @@ def test_weights_of_two_versions_at_one_number_of_steps_have_their_own_evaluatio
     more = (
         Snapshot(int(2.5 * SECOND), 200, 9, "again"),
         Evaluation(0, 200, 9, "curve", [10.0] * 3),
-        Evaluation(0, 200, 9, "confirm", [100.0] * 3),
     )
     run = make("a", 0, 2, more=more)
     assert run.evaluated["steps"].tolist() == [200, 0, 100, 200, 300, 400]
@@ -154,11 +192,11 @@ def test_no_overlap_bound_without_the_roles():
 
 
 def test_mean_times_of_all_systems_are_restricted_to_one_horizon():
-    """The faster one was watched for 4 s, the slower one for 40 s, in which it got there after 10."""
+    """It is one in steps: the faster one takes 400 in 4 s, the slower one in 40, and got there after 10."""
     rows = summarise([make("fast", 0, 1), make("slow", 0, 1, step_s=10.0)], [])
-    for system, mean in (("fast", 1.0), ("slow", 4.0)):
+    for system, mean, horizon in (("fast", 1.0, 4.0), ("slow", 10.0, 40.0)):
         of_it = {row["metric"]: row["value"] for row in rows if (row["system"], row["threshold_kind"]) == (system, "evaluated")}
-        assert of_it["restricted_horizon_s"] == pytest.approx(4.0, rel=1e-6)
+        assert of_it["restricted_horizon_s"] == pytest.approx(horizon, rel=1e-6)
         assert of_it["restricted_mean_time_s"] == pytest.approx(mean, rel=1e-6)
 
 

@@ -149,7 +149,7 @@ def test_the_command_prints_the_price_of_each_workload(tmp_path, capsys):
 
 
 def test_kept_runs_without_lag_do_not_depend_on_the_correction():
-    """As docs/disciplines-measured.md says: nothing is corrected there."""
+    """As docs/notebook/2026-11-disciplines.md says: nothing is corrected there."""
     rate = "options.ppo.learning_rate"
     told = {}
     for name in ("cartpole-ppo-zoo", "cartpole-ppo-decoupled"):

@@ -16,6 +16,7 @@ from programs.cli import ConfigError
 from suites.records.events import Snapshot
 from suites.session import catalogue
 from suites.session.evaluator import WORTH_A_JUDGE, evaluate
+from suites.statistics.curves import crossing
 from tianji.algorithms import networks
 from tianji.policy import Policy, load_policy, save_policy
 from tianji.run.play import Player
@@ -72,38 +73,22 @@ def test_processes_find_what_one_player_finds_and_leave_nothing(tiny, tmp_path, 
     assert not judges()
 
 
-def test_a_crossing_is_confirmed_on_other_episodes_and_the_next_tried_if_it_is_not(tiny, tmp_path, snapshots, alone):
-    workload = of_threshold(tiny, 1.0)
-    first = workload.evaluation.seed
-    curve, confirming = alone(first).mean(axis=1), alone(first + workload.evaluation.episodes).mean(axis=1)
-    threshold = float(curve[1])
-    # Two in a row begin at 1 and at 2; on other episodes the first of them stays below.
-    assert [i for i in range(SNAPSHOTS - 1) if min(curve[i : i + 2]) >= threshold] == [1, 2]
-    assert confirming[1] < threshold <= confirming[2]
-    workload = msgspec.structs.replace(workload, thresholds=msgspec.structs.replace(workload.thresholds, evaluated=threshold))
-    found = [e for e in evaluate(tmp_path, workload, snapshots, lambda share: None) if e.purpose == "confirm"]
-    assert [e.version for e in found] == [1, 2]
-    assert [np.mean(e.returns) for e in found] == pytest.approx(confirming[1:3])
-
-
-def test_who_may_stop_plays_no_further_than_a_confirmed_crossing_which_is_the_same_one(tiny, tmp_path, snapshots, alone):
+def test_who_may_stop_plays_not_far_beyond_the_crossing_which_is_the_same_one(tiny, tmp_path, snapshots, alone):
     workload = of_threshold(tiny, 1.0)
     curve = alone(workload.evaluation.seed).mean(axis=1)
-    workload = msgspec.structs.replace(
-        workload, thresholds=msgspec.structs.replace(workload.thresholds, evaluated=float(curve[1]))
-    )
+    # Of two snapshots each, as the workload says.
+    reached = float(np.mean(curve[1:3]))
+    workload = msgspec.structs.replace(workload, thresholds=msgspec.structs.replace(workload.thresholds, evaluated=reached))
+    assert workload.evaluation.averaged == 2
+    at = crossing(curve, reached, 2)
+    assert at is not None
     whole, short = (
         list(evaluate(tmp_path, workload, snapshots, lambda share: None, stop_at_goal=stop_at_goal))
         for stop_at_goal in (False, True)
     )
-    assert len([e for e in whole if e.purpose == "curve"]) == SNAPSHOTS
-    played = {(e.purpose, e.version): e.returns for e in short}
-    assert len(played) == len(short), "nothing is played twice"
-    assert (
-        [e.version for e in short if e.purpose == "confirm"] == [e.version for e in whole if e.purpose == "confirm"] == [1, 2]
-    )
-    assert 4 <= len([e for e in short if e.purpose == "curve"]) < SNAPSHOTS
-    assert all(played[e.purpose, e.version] == e.returns for e in whole if (e.purpose, e.version) in played)
+    assert len(whole) == SNAPSHOTS
+    assert at + 1 <= len(short) < SNAPSHOTS
+    assert [e.returns for e in short] == [e.returns for e in whole[: len(short)]]
     # Where there is no crossing, all are played.
     never = of_threshold(tiny, 501.0)
     assert len(list(evaluate(tmp_path, never, snapshots, lambda share: None, stop_at_goal=True))) == SNAPSHOTS

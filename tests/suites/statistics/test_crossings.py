@@ -13,8 +13,14 @@ KIND = "evaluated"
 
 
 def run(seconds, measured_s=100.0):
-    crossing = None if seconds is None else Crossing(seconds, seconds, 1, None)
-    return SimpleNamespace(crossings={KIND: crossing}, measured_s=measured_s)
+    """A run that takes a step a second."""
+    crossing = None if seconds is None else Crossing(seconds, seconds, int(seconds), None)
+    return SimpleNamespace(
+        crossings={KIND: crossing},
+        measured_s=measured_s,
+        measured_steps=int(measured_s),
+        seconds_at=lambda steps: min(float(steps), measured_s),
+    )
 
 
 def side(*runs):

@@ -11,7 +11,7 @@ from suites.statistics.intervals import (
     expected_running_time,
     interquartile_mean,
     paired_ratio,
-    restricted_mean,
+    pooled,
     wider_tail,
 )
 
@@ -104,5 +104,14 @@ def test_expected_running_time_counts_failures():
     assert expected_running_time([60], [False]) is None
 
 
-def test_restricted_mean_stops_at_the_horizon():
-    assert restricted_mean([10, 80, 60], [True, True, False], 60) == pytest.approx((10 + 60 + 60) / 3)
+def test_strata_of_one_kind_are_the_plain_ratio_and_others_widen_it():
+    ratios = [1.1, 1.3, 0.9, 1.2, 1.0, 1.4]
+    alike = paired_ratio(ratios, [1] * 6, ["a"] * 6)
+    assert alike == paired_ratio(ratios, [1] * 6)
+    apart = paired_ratio([1.1, 1.3, 0.9, 4.2, 4.0, 4.4], [1] * 6, ["a"] * 3 + ["b"] * 3)
+    assert apart.low < 0.1
+    assert apart.high > 20
+    assert paired_ratio(ratios, [1] * 6, list("abcdef")).low is None, "a block each says nothing of the scatter within"
+    mean, variance, freedom = pooled([np.log(ratios)])
+    assert (mean, freedom) == (pytest.approx(np.log(ratios).mean()), pytest.approx(5))
+    assert variance == pytest.approx(np.log(ratios).var(ddof=1) / 6)
