@@ -16,13 +16,13 @@ from baselines.workload import Thresholds
 from suites.statistics import curves
 from tianji.algorithms import networks
 
-IN_A_ROW = 3
+AVERAGED = 10
 """Snapshots after the goal, as `LONG` asks for."""
 
 
 def goal(threshold=100.0):
     workload = msgspec.structs.replace(LONG, thresholds=Thresholds(training=threshold, evaluated=threshold))
-    assert workload.evaluation.in_a_row == IN_A_ROW
+    assert workload.evaluation.averaged == AVERAGED
     return Goal(workload)
 
 
@@ -34,10 +34,10 @@ def test_it_is_passed_with_as_many_snapshots_after_it_as_the_evaluated_return_ta
         watched.snapshot(at)
     assert not watched.passed, "99 episodes have no mean of 100"
     watched.episode(1000, 100.0)
-    for at in (1000, 1001, 1002):
+    for at in range(1000, 1000 + AVERAGED):
         watched.snapshot(at)
         assert not watched.passed, "a snapshot at that moment is none after it"
-    watched.snapshot(1003)
+    watched.snapshot(1000 + AVERAGED)
     assert watched.passed
     for i in range(WINDOW):
         watched.episode(2000 + i, 0.0)
@@ -65,8 +65,8 @@ def test_it_is_where_reports_say_that_the_training_return_is_reached(returns, th
     random.shuffle(told)
     for at, value in told:
         watched.episode(at, float(value))
-    crossing = curves.training_crossing([float(value) for value in returns], float(threshold))
-    for _ in range(IN_A_ROW):
+    crossing = curves.crossing([float(value) for value in returns], float(threshold))
+    for _ in range(AVERAGED):
         watched.snapshot(len(returns) if crossing is None else crossing + 1)
     assert watched.passed == (crossing is not None)
 
@@ -79,7 +79,7 @@ def test_a_recorder_lets_a_run_end_only_if_it_may_stop_at_its_goal(tmp_path):
         with FileRecorder(folder, LONG, stop_at_goal=stop_at_goal) as recorder:
             for i in range(WINDOW):
                 recorder.episode(i, LONG.thresholds.training, 9, i)
-            for i in range(IN_A_ROW):
+            for i in range(AVERAGED):
                 assert not recorder.may_end
                 recorder.snapshot(WINDOW + i, i, i, weights)
             assert recorder.may_end is stop_at_goal
