@@ -109,6 +109,11 @@ def told(found: dict[Choice, list[Bar]]) -> list[dict[str, Any]]:
 
 
 def first(found: dict[Choice, list[Bar]]) -> Choice | None:
-    """What is shown before a reader chooses: the closed division's training return of the most systems."""
+    """What is shown before a reader chooses: in the closed division the training return that the most systems reached."""
     usual = [choice for choice in found if not choice.options and choice.kind == "training"] or list(found)
-    return max(usual, key=lambda choice: (len(found[choice]), sum(bar.runs for bar in found[choice])), default=None)
+
+    def told(choice: Choice) -> tuple[int, int]:
+        own = [bar for bar in found[choice] if bar.reached]
+        return len(own), sum(bar.runs for bar in own)
+
+    return max(usual, key=told, default=None)

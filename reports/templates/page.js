@@ -51,9 +51,10 @@ if (source) {
   const choices = JSON.parse(source.textContent), filters = document.querySelector(".filters"), body = document.getElementById("shown").tBodies[0];
   const named = { options: value => value === "" ? "closed" : value.includes("tuned") ? "open, tuned" : value }, keys = ["workload", "machine", "options", "kind"];
   const short = value => value === null ? "-" : value >= 100 ? Math.round(value).toLocaleString("en") : Number(value.toPrecision(3)).toString();
-  const fill = (select, values, wanted) => {
+  const fill = (select, values, ...wanted) => {
     select.replaceChildren(...values.map(([value, text]) => new Option(text, value)));
-    if (values.some(([value]) => value === wanted)) select.value = wanted;
+    const found = wanted.find(one => values.some(([value]) => value === one));
+    if (found !== undefined) select.value = found;
   };
   const asked = () => new URLSearchParams(location.hash.slice(1));
   const apply = () => {
@@ -63,15 +64,16 @@ if (source) {
       const values = [...new Set(left.map(one => one[key]))];
       if (key === "kind") values.sort().reverse();
       const usual = key === "workload" ? body.dataset.first : values[0];
-      fill(filters.elements[key], values.map(value => [value, (named[key] ?? String)(value)]), want.get(key) ?? usual);
+      fill(filters.elements[key], values.map(value => [value, (named[key] ?? String)(value)]), want.get(key), usual);
       left = left.filter(one => one[key] === filters.elements[key].value);
     }
-    if (want.get("cost")) filters.elements.cost.value = want.get("cost");
+    filters.elements.cost.value = want.get("cost") ?? "seconds";
     const [choice] = left, cost = filters.elements.cost.value, value = bar => bar.costs[cost][0];
     const bars = [...choice.bars].sort((a, b) => (value(a) ?? Infinity) - (value(b) ?? Infinity));
-    fill(filters.elements.reference, bars.map(bar => [bar.system, bar.title]), want.get("reference") ?? bars[0].system);
+    fill(filters.elements.reference, bars.map(bar => [bar.system, bar.title]), want.get("reference"), "tianji");
     const reference = value(bars.find(bar => bar.system === filters.elements.reference.value));
-    const most = Math.max(...bars.map(bar => bar.costs[cost][2] ?? value(bar) ?? 0));
+    // An interval may end beyond: one of few successes is wide.
+    const most = 1.05 * Math.max(...bars.map(bar => value(bar) ?? 0));
     const cell = (tag, text) => Object.assign(document.createElement(tag), { textContent: text });
     body.replaceChildren(...bars.map(bar => {
       const row = document.createElement("tr"), head = cell("th", bar.title), drawn = cell("td", ""), [known, low, high] = bar.costs[cost];
