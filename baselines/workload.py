@@ -33,7 +33,7 @@ class Evaluation(Settings):
     averaged: Positive = 10
     """Number of snapshots in a row whose mean must reach the threshold. The last of them is the crossing."""
     in_a_row: Positive = 3
-    """Of sessions before December 2026: that many snapshots, each at or above the threshold. Nothing reads it any more."""
+    """Of sessions before December 2026 that stopped at their return: that many snapshots, each at or above the threshold."""
     seed: Count = 10_000
     """Seed of the first episode. The others count up from it."""
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -20,6 +21,8 @@ from suites.statistics.intervals import MINIMUM_FOR_INTERVAL, SEED, pooled
 
 RESAMPLES = 4_000
 """Bootstrap samples of a ratio of expected running times."""
+FEWEST_FOR_SLOPE = 8
+"""Pairs beyond the number of strata from which on the machine's speed is taken out."""
 STRATUM = ["machine", "session"]
 PAIR = [*STRATUM, "block"]
 
@@ -66,19 +69,24 @@ def paired(runs: pd.DataFrame, ours: str, theirs: str) -> pd.DataFrame:
     Parameters
     ----------
     runs
-        a line a run with columns `machine`, `session`, `block`, `system`, `seconds` (NaN: not reached) and `measured_s`.
+        a line a run with columns `machine`, `session`, `block`, `system`, `seconds` (NaN: not reached) and `measured_s`, and if
+        it is known `loop`, how fast the machine was.
 
     Returns
     -------
     pandas.DataFrame
-        columns of `PAIR`, then `ours`, `theirs` and the seconds that were spent, `ours_s` and `theirs_s`.
+        columns of `PAIR`, then `ours`, `theirs`, the seconds that were spent, `ours_s` and `theirs_s`, and `speed`, the log of
+        how many times as fast the machine was in our run; NaN where that is not known.
     """
     sides = []
     for name, system in (("ours", ours), ("theirs", theirs)):
         own = runs.loc[runs["system"] == system, [*PAIR, "seconds", "measured_s"]]
         spent = own["seconds"].fillna(own["measured_s"])
-        sides.append(own.assign(**{name: own["seconds"], f"{name}_s": spent}).drop(columns=["seconds", "measured_s"]))
-    return sides[0].merge(sides[1], on=PAIR).sort_values(PAIR, ignore_index=True)
+        loop = runs["loop"].astype(float).loc[own.index] if "loop" in runs else math.nan
+        told = {name: own["seconds"], f"{name}_s": spent, f"{name}_loop": loop}
+        sides.append(own.assign(**told).drop(columns=["seconds", "measured_s"]))
+    pairs = sides[0].merge(sides[1], on=PAIR).sort_values(PAIR, ignore_index=True)
+    return pairs.assign(speed=np.log(pairs.pop("ours_loop") / pairs.pop("theirs_loop")))
 
 
 def term(pairs: pd.DataFrame) -> Term | None:
@@ -98,11 +106,31 @@ def term(pairs: pd.DataFrame) -> Term | None:
     if ours == theirs == n:
         logs = np.log(pairs["theirs"].to_numpy(float) / pairs["ours"].to_numpy(float))
         codes = pairs.groupby(STRATUM).ngroup().to_numpy()
-        found = pooled([logs[codes == code] for code in range(strata)])
+        logs, fitted = _at_equal_speed(logs, pairs["speed"].to_numpy(float), codes)
+        found = pooled([logs[codes == code] for code in range(strata)], fitted)
     else:
         found = _running_times(pairs)
     bound = "at_least" if not theirs else "at_most" if not ours else ""
     return Term(*found, n, strata, (ours, n), (theirs, n), bound)
+
+
+def _at_equal_speed(
+    logs: NDArray[np.float64], speed: NDArray[np.float64], codes: NDArray[np.integer[Any]]
+) -> tuple[NDArray[np.float64], int]:
+    """Log-ratios as they would be if the machine had been as fast in both runs of each pair, and the number of coefficients.
+
+    The slope is fitted within strata (analysis of covariance); a machine that is faster for our run makes our time shorter.
+    Where a pair lacks its readings, or there are too few pairs, nothing is changed.
+    """
+    n, k = len(logs), int(codes.max()) + 1
+    if n < FEWEST_FOR_SLOPE + k or np.isnan(speed).any():
+        return logs, 0
+    means = np.array([speed[codes == code].mean() for code in range(k)])
+    centred = speed - means[codes]
+    if not centred.any():
+        return logs, 0
+    slope = float(centred @ logs / (centred @ centred))
+    return logs - slope * speed, 1
 
 
 def _running_times(pairs: pd.DataFrame) -> tuple[float, float, float]:

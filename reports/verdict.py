@@ -136,6 +136,7 @@ def runs(data: Dataset) -> pd.DataFrame:
 def _runs(data: Dataset, options: str) -> pd.DataFrame:
     columns = ["machine", "workload", "session", "block", "system", "threshold_kind", "seconds", "measured_s", "measured_steps"]
     found = [data.series[name] for name in SERIES]
+    columns += ["loop"] if all("loop" in one for one in found if len(one)) else []
     every = pd.concat([one[one["options"] == options][columns] for one in found if len(one)] or [pd.DataFrame(columns=columns)])
     return every.reset_index(drop=True)
 

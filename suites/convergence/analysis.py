@@ -226,7 +226,13 @@ def curves(runs: list[Run], kind: str) -> pd.DataFrame:
 
 def crossing_points(runs: list[Run]) -> pd.DataFrame:
     """One row for each run and definition; `seconds` is empty where it was censored, at `measured_s` and `measured_steps`."""
-    return pd.DataFrame([_what(run) | point for run in runs for point in points(run)])
+    return pd.DataFrame([_what(run) | point | {"loop": machine_speed(run.bundle)} for run in runs for point in points(run)])
+
+
+def machine_speed(bundle: Bundle) -> float:
+    """How fast the machine was around a run: the mean of its two bare loops; NaN where none was read."""
+    rates = [rate for rate in bundle.manifest.environment.get("bare_loop") or () if rate]
+    return float(np.mean(rates)) if rates else float("nan")
 
 
 def time_shares(runs: list[Run]) -> pd.DataFrame:

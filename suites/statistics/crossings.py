@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from suites.records.bundle import Bundle
 from suites.records.events import Episode, Evaluation, FirstStep, Snapshot, Usage
-from suites.statistics.curves import AVERAGED, crossing, running_mean
+from suites.statistics.curves import AVERAGED, crossing, running_mean, streaks
 from suites.statistics.intervals import (
     Estimate,
     bootstrap_iqm,
@@ -121,7 +121,7 @@ def learning(bundle: Bundle) -> Learning:
     at = crossing(returns, thresholds["training"])
     if at is not None:
         crossings["training"] = crossed(episodes[at], episodes[at])
-    at = crossing(scores, thresholds["evaluated"], workload["evaluation"].get("averaged", AVERAGED))
+    at = _evaluated(bundle, judged, scores)
     if at is not None:
         crossings["evaluated"] = crossed(judged[at], judged[max(0, at - 1)])
     end = max(snapshots[-1].ns, episodes[-1].ns if episodes else 0)
@@ -132,6 +132,24 @@ def learning(bundle: Bundle) -> Learning:
     return Learning(
         training, frame(judged, scores), crossings, (end - start) / 1e9, steps, _pace(snapshots, start, end), tuple(snapshots)
     )
+
+
+def _evaluated(bundle: Bundle, judged: Sequence[Snapshot], scores: Sequence[float]) -> int | None:
+    """Index of the snapshot at which the evaluated return is reached.
+
+    Runs that ended soon after their return, before ten snapshots were averaged, were played no further than they had to be.
+    Of them the earlier rule is all that can be told: the first of three in a row, confirmed on other episodes. They are pooled
+    with no others.
+    """
+    judging = bundle.manifest.configuration["workload"]["evaluation"]
+    threshold = bundle.manifest.configuration["workload"]["thresholds"]["evaluated"]
+    if "averaged" in judging or not bundle.manifest.configuration.get("stop_at_goal"):
+        return crossing(scores, threshold, judging.get("averaged", AVERAGED))
+    confirmed = {
+        (e.steps, e.version) for e in bundle.of(Evaluation) if e.purpose == "confirm" and float(np.mean(e.returns)) >= threshold
+    }
+    found = streaks(scores, threshold, judging["in_a_row"])
+    return next((at for at in found if (judged[at].steps, judged[at].version) in confirmed), None)
 
 
 def _pace(snapshots: Iterable[Snapshot], start: int, end: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

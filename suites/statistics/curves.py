@@ -5,6 +5,8 @@ They need NumPy alone: whatever plays the snapshots of a run starts with them.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -28,3 +30,11 @@ def crossing(returns: ArrayLike, threshold: float, window: int = WINDOW) -> int 
     """Index of the episode or snapshot at which the mean of the preceding `window` first reaches the threshold."""
     reached = np.flatnonzero(running_mean(returns, window) >= threshold)
     return int(reached[0]) if len(reached) else None
+
+
+def streaks(values: Sequence[float], threshold: float, in_a_row: int) -> Iterator[int]:
+    """Indices at which `in_a_row` values at or above the threshold begin, in order."""
+    good = np.asarray(values, np.float64) >= threshold
+    for i in range(len(good) - in_a_row + 1):
+        if good[i : i + in_a_row].all():
+            yield i

@@ -103,31 +103,34 @@ def codes(strata: Sequence[Hashable] | None, n: int) -> NDArray[np.intp]:
     return np.array([numbers.setdefault(one, len(numbers)) for one in strata], np.intp)
 
 
-def pooled(strata: Sequence[NDArray[np.float64]]) -> tuple[float, float, float]:
+def pooled(strata: Sequence[NDArray[np.float64]], fitted: int = 0) -> tuple[float, float, float]:
     """Mean of values in strata whose means may differ (random effects); its variance, and that variance's degrees of freedom.
 
     Parameters
     ----------
     strata
         values of each stratum, at least one in each.
+    fitted
+        number of coefficients that were fitted to the same values before.
     """
     sizes = np.array([len(values) for values in strata], float)
     means = np.array([values.mean() for values in strata])
     n, k = sizes.sum(), len(strata)
-    if n < MINIMUM_FOR_INTERVAL or n == k:
+    if n < MINIMUM_FOR_INTERVAL or n <= k + fitted:
         return float(np.average(means, weights=sizes)), math.nan, math.nan
-    within = sum(((values - values.mean()) ** 2).sum() for values in strata) / (n - k)
+    free = n - k - fitted
+    within = sum(((values - values.mean()) ** 2).sum() for values in strata) / free
     between = 0.0
     if k > 1:
         centre = np.average(means, weights=sizes)
         spread = (sizes * (means - centre) ** 2).sum()
         between = max(0.0, (spread - (k - 1) * within) / (n - (sizes**2).sum() / n))
     if within + between == 0:
-        return float(means.mean()), 0.0, n - k
+        return float(means.mean()), 0.0, free
     weights = 1 / (within / sizes + between)
     weights = weights / weights.sum()
     parts = float((weights**2 * within / sizes).sum()), float((weights**2 * between).sum())
-    freedom = sum(parts) ** 2 / (parts[0] ** 2 / (n - k) + (parts[1] ** 2 / (k - 1) if k > 1 else 0.0))
+    freedom = sum(parts) ** 2 / (parts[0] ** 2 / free + (parts[1] ** 2 / (k - 1) if k > 1 else 0.0))
     return float(weights @ means), sum(parts), freedom
 
 

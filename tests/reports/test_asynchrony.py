@@ -4,7 +4,6 @@ import re
 from pathlib import Path
 
 import mapped
-import pandas as pd
 import pytest
 
 from reports import dataset, front, picture, readme, sessions
@@ -274,12 +273,19 @@ def test_of_equally_fresh_leaders_the_first_wins():
     assert freshest([("b", 0.6), ("c", 0.2)]) == "b"
 
 
+def sealed(kind, *sessions):
+    """A table of these sealed sessions."""
+    folder = Path(__file__).parents[2] / "results" / "reference" / "asynchrony"
+    (view,) = Mapped.all(dataset.load([folder / f"{name}.parquet" for name in sessions]))
+    return view.frame(kind).astype(str)
+
+
 def test_the_document_s_splits_are_those_of_the_sealed_session():
     """The page has the middles of intervals, and the best split in bold."""
     root = Path(__file__).parents[2] / "docs"
     text = (root / "asynchrony-suite.md").read_text()
     rows = re.findall(r"^\| (0(?:\.\d)?) \| (barrier|relaxed) \| (.*) \| (\S+x.*?) \|$", text, re.MULTILINE)
-    table = pd.read_csv(root / "report" / "tables" / "asynchrony-splits.csv", dtype=str)
+    table = sealed("splits", "split")
     splits = ["16 x 1", "8 x 2", "4 x 4", "2 x 8", "1 x 16"]
     assert len(rows) == len(table) == 6
     for (serial, discipline, rates, worth), (_, told) in zip(rows, table.iterrows(), strict=True):
@@ -300,7 +306,7 @@ def test_the_document_s_choices_are_those_of_the_sealed_session():
     rows = re.findall(
         r"^\| (?:constant|tail|straggler|unequal) \| .*\|$", (root / "asynchrony-suite.md").read_text(), re.MULTILINE
     )
-    table = pd.read_csv(root / "report" / "tables" / "asynchrony-chosen.csv", dtype=str).set_index("Cell")
+    table = sealed("chosen", "auto").set_index("Cell")
     assert len(rows) == len(sweep.FRESH) == len(set(table.index))
     for row, cell in zip(rows, sweep.FRESH, strict=True):
         delays, actors, m, rho, best, chose, plain, priced = (one.strip() for one in row.strip("|").split("|"))
@@ -319,7 +325,7 @@ def test_the_document_s_times_to_the_return_are_those_of_the_sealed_session():
         (root / "when-asynchrony-pays.md").read_text(),
         re.MULTILINE,
     )
-    table = pd.read_csv(root / "report" / "tables" / "asynchrony-returns.csv", dtype=str)
+    table = sealed("returns", "confirm-first", "confirm-second")
     relaxed = table[table["Discipline"] == "relaxed"].set_index("Cell")
     assert len(rows) == len(relaxed) == 4
     for cell, *speedups, steps in rows:

@@ -113,3 +113,24 @@ def test_looks_share_the_error():
     assert thrice.p == pytest.approx(3 * once.p)
     assert thrice.low < once.low < once.high < thrice.high
     assert math.log(thrice.high / thrice.value) == pytest.approx(stats.t.ppf(1 - 0.05 / 6, 4) * once.error)
+
+
+def test_a_machine_that_changed_between_runs_is_taken_out_by_its_loops():
+    rng = np.random.default_rng(4)
+    speed = {name: np.exp(rng.normal(0, 0.3, 40)) for name in ("a", "b")}
+    true = {"a": 1.0, "b": 1.5}
+    every = pd.DataFrame(
+        [
+            line | {"loop": 100 * speed[name][line["block"]]}
+            for name in ("a", "b")
+            for line in runs(list(true[name] / speed[name] * np.exp(rng.normal(0, 0.02, 40))), name)
+        ]
+    )
+    adjusted = combined([term(paired(every, "a", "b"))])
+    plain = combined([term(paired(every.drop(columns="loop"), "a", "b"))])
+    assert adjusted.value == pytest.approx(1.5, rel=0.02)
+    assert adjusted.error < plain.error / 5
+    assert adjusted.low < 1.5 < adjusted.high
+    # One reading is missing: nothing is changed.
+    every.loc[0, "loop"] = math.nan
+    assert combined([term(paired(every, "a", "b"))]) == plain

@@ -73,6 +73,19 @@ def test_an_evaluated_return_is_a_mean_of_snapshots_and_crosses_at_the_last_of_t
     assert understand(run.bundle).crossings["evaluated"] is None
 
 
+def test_a_run_that_had_stopped_at_its_return_is_judged_by_the_rule_of_then():
+    """It was played no further than three in a row were confirmed, so a mean of ten is not known of it."""
+    more = [Evaluation(0, steps, steps // 100, "confirm", [100.0] * 3) for steps in (200, 300)]
+    run = make("a", 0, 2, more=more)
+    configuration = run.bundle.manifest.configuration
+    configuration["workload"]["evaluation"] = {"in_a_row": 3}
+    assert understand(run.bundle).crossings["evaluated"] is None
+    configuration["stop_at_goal"] = True
+    assert understand(run.bundle).crossings["evaluated"].steps == 200
+    configuration["workload"]["evaluation"] = {"in_a_row": 4}
+    assert understand(run.bundle).crossings["evaluated"] is None
+
+
 def test_seconds_at_a_number_of_steps_are_the_runs_own():
     run = make("a", 0, None, step_s=3.0)
     assert (run.measured_steps, run.seconds_at(150), run.seconds_at(900)) == (400, pytest.approx(4.5), pytest.approx(12.0))
