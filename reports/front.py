@@ -216,8 +216,8 @@ def tuned(data: Dataset, shown: Sequence[Column]) -> Tuned | None:
     return None if found is None else Tuned(first[0].workload, title, combined([found], found.strata), found.pairs)
 
 
-def on_other_code(head: Headline) -> list[Verdict]:
-    """Verdicts on systems of other makers on the questions of one workload, which the table has no column for."""
+def of_one_workload(head: Headline) -> list[Verdict]:
+    """Verdicts on other makers' systems of the questions of one workload, which no column of the table gives."""
     return [
         one
         for answer in head.answers

@@ -9,12 +9,6 @@ from suites.scaling.analysis import COPIES
 from suites.statistics.summary import AGAIN
 
 REFERENCE, RELAXED = "tianji", "tianji-relaxed"
-MODES = {REFERENCE: "strict", RELAXED: "relaxed"}
-"""What TianJi's two disciplines are called, under an algorithm that has both."""
-ON_POLICY = "ppo"
-"""The algorithm under which TianJi is strict or relaxed."""
-TUNED = "tuned"
-"""What TianJi is called where a tuning chose its settings, the discipline among them."""
 SYNCHRONOUS = ("sync", "sync-one")
 """The same code where everybody waits, with as many actors as TianJi or with one: the first that ran stands for both."""
 SAME_CODE = ("xingtian",)

@@ -66,7 +66,7 @@ def _texts(line: front.Line) -> list[str]:
 def _more(head: Headline) -> list[str]:
     """Verdicts that the table has no column for: a sentence for each question."""
     told: dict[tuple[str, str], dict[str, list[str]]] = {}
-    for one in front.on_other_code(head):
+    for one in front.of_one_workload(head):
         place = one.question.workloads[0], one.question.algorithm.upper()
         told.setdefault(place, {}).setdefault(one.said, []).append(one.title)
     return [

@@ -9,14 +9,10 @@ import pandas as pd
 
 from reports import bounds
 from reports.pairs import (
-    MODES,
-    ON_POLICY,
     REFERENCE,
     RELAXED,
     SAME_CODE,
     SYNCHRONOUS,
-    TUNED,
-    first_runs,
     synchronous,
     with_themselves,
 )
@@ -58,21 +54,6 @@ class Trained(View):
     def labels(self) -> list[str]:
         """All systems that ran, those whose every run failed among them."""
         return self.in_order({label_of(b) for b in self.bundles})
-
-    @property
-    def chosen(self) -> dict[str, str]:
-        """By system, the settings that a tuning chose for it, in words."""
-        tuned = {
-            label_of(b): b.manifest.configuration["options"] for b in self.bundles if "options" in b.manifest.configuration
-        }
-        words = {label: ", ".join(f"{name} {value}" for name, value in own.items()) for label, own in tuned.items()}
-        return {label: words[label] for label in first_runs(self.labels) if label in words}
-
-    def mode(self, label: str) -> str:
-        """What a form of TianJi is called: tuned where a tuning chose its settings; else, with PPO, strict or relaxed."""
-        if label in self.chosen:
-            return TUNED
-        return MODES[label] if self.description["algo"] == ON_POLICY else "-"
 
     @property
     def peers(self) -> list[str]:

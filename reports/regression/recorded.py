@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from suites.convergence import analysis as convergence
-from suites.records import store
+from suites.records import statement, store
 from suites.records.bundle import Bundle, BundleError
 from suites.records.causes import cause
 from suites.scaling import analysis as scaling
@@ -58,7 +58,9 @@ def compare(base: Path, head: Path, rule: Rule) -> Comparison:
     suites.records.bundle.BundleError
         for damaged bundles; where machines or configurations differ, or seeds are not the same, or too few.
     """
-    sides = {"base": store.load([base]).bundles, "head": store.load([head]).bundles}
+    sides = {name: store.load([root]).bundles for name, root in (("base", base), ("head", head))}
+    early = {id(b) for found in sides.values() for b in statement.repeated(found)}
+    sides = {name: [b for b in found if id(b) not in early] for name, found in sides.items()}
     _same_machine(base, head, sides["base"], sides["head"])
     seeds = {name: sorted({b.manifest.seed for b in found}) for name, found in sides.items()}
     if seeds["base"] != seeds["head"]:

@@ -18,6 +18,8 @@ class Price(Convergence):
     """Steps to a return, by lag and learning rate."""
 
     name, about = sweep.NAME, sweep.ABOUT
+    # Its runs are in lockstep, and only their steps are compared.
+    repeats = False
     profiles: Mapping[str, sweep.Profile] = sweep.PROFILES
 
     def plan(self, request: Request) -> tuple[Plan, list[str]]:

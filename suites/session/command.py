@@ -193,7 +193,7 @@ def run_session(suite: Suite, wanted: Plan, out: Path, *, resume: bool) -> int:
     begun = runner.open_session(out, wanted, resume)
     try:
         suite.before(begun, out)
-        _, manifests = runner.run(suite, begun, out)
+        manifests = runner.run(suite, begun, out)
     except KeyboardInterrupt:
         print(f"interrupted; finished blocks are kept: add --resume to go on with {out}", file=sys.stderr)
         raise

@@ -116,34 +116,42 @@ def _write(path: Path, value: msgspec.Struct) -> None:
     temporary.rename(path)
 
 
-def run(suite: Suite, plan: Plan, out: Path) -> tuple[Plan, list[Manifest]]:
-    """Run what is left of a session; returns its plan, with blocks that ran again, and the manifests of all cells, in order."""
-    while todo := [cells for cells in plan.blocks() if not all((out / c.directory / "bundle.json").exists() for c in cells)]:
+def run(suite: Suite, plan: Plan, out: Path) -> list[Manifest]:
+    """Run what is left of a session; returns the manifests of all its cells, in order, with blocks that ran again."""
+    while True:
+        todo = [cells for cells in plan.blocks() if not all((out / c.directory / "bundle.json").exists() for c in cells)]
         for cells in todo:
             for cell in cells:
                 _supersede(out, cell)
         with Reporter([cell for cells in todo for cell in cells]) as reporter:
             for cells in todo:
-                manifests = []
                 for cell in cells:
                     reporter.begin(cell)
                     manifest = run_cell(suite, plan, cell, out, reporter.update)
                     reporter.end(manifest.status if manifest.error is None else f"{manifest.status} ({cause(manifest.error)})")
-                    manifests.append(manifest)
-                if suite.repeats and plan.profile != SMOKE:
-                    plan = _again(plan, cells, machine.changed(m.environment for m in manifests), out)
-    return plan, [bundle.read(out / cell.directory).manifest for cell in plan.cells]
+        manifests = [bundle.read(out / cell.directory).manifest for cell in plan.cells]
+        more = _again(plan, manifests) if suite.repeats and plan.profile != SMOKE else plan
+        if more is plan:
+            return manifests
+        plan = more
+        _write(out / SESSION, plan)
 
 
-def _again(plan: Plan, cells: Sequence[Cell], changed: float, out: Path) -> Plan:
-    """The plan in which a block runs again if the machine changed during it. What its runs came to is not looked at."""
-    first = next((one.of for one in plan.repeats if one.block == cells[0].block), cells[0].block)
-    setting = {cell.setting for cell in cells}
-    times = sum(one.of == first and {c.setting for c in plan.cells if c.block == one.block} == setting for one in plan.repeats)
-    if changed <= machine.CHANGED_SHARE or times == MOST_REPEATS:
-        return plan
-    plan = plan.repeated(cells, changed)
-    _write(out / SESSION, plan)
+def _again(plan: Plan, manifests: Sequence[Manifest]) -> Plan:
+    """The plan with another run of each block during whose last one the machine changed; the same plan where there is none.
+
+    It follows from the bundles alone, so an interrupted session decides as if it had gone on. What runs came to is not looked
+    at.
+    """
+    environments = {cell.directory: m.environment for cell, m in zip(plan.cells, manifests, strict=True)}
+    last: dict[tuple[int, str], list[tuple[Cell, ...]]] = {}
+    for cells in plan.blocks():
+        first = next((one.of for one in plan.repeats if one.block == cells[0].block), cells[0].block)
+        last.setdefault((first, cells[0].setting), []).append(cells)
+    for runs in last.values():
+        changed = machine.changed(environments[cell.directory] for cell in runs[-1])
+        if changed > machine.CHANGED_SHARE and len(runs) <= MOST_REPEATS:
+            plan = plan.repeated(runs[-1], changed)
     return plan
 
 

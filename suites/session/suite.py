@@ -82,7 +82,7 @@ class Suite(ABC):
     tunable: bool = False
     """Whether it has an open division."""
     repeats: bool = False
-    """Whether a block runs again if the machine changed during it."""
+    """Whether a block runs again if the machine changed during it: where seconds of whole runs are compared."""
     foretold: bool = False
     """Whether its plans may state predictions."""
 

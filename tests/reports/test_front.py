@@ -52,7 +52,7 @@ def test_verdicts_in_the_table_are_those_of_the_engine(data):
     of = {(one.question.id, one.opponent): one for one in verdicts(data)}
     assert lines["rllib"].verdicts == [of["ppo", "rllib"]]
     assert lines["tianji"].verdicts == [None]
-    assert [one.opponent for one in front.on_other_code(head)] == ["rllib", "sb3"]
+    assert [one.opponent for one in front.of_one_workload(head)] == ["rllib", "sb3"]
     assert front.said(of["ppo", "rllib"]) == "not measured: acrobot-ppo"
     assert front.said(of["ppo-lander", "sb3"]).startswith("faster: ")
     assert front.said(None) == "-"

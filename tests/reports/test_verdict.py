@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from run_times import runs
 
+from reports.dataset import without_unfinished
 from reports.verdict import MOST_BLOCKS, Question, questions, verdicts
 from suites.records import archive, notes, store
 from suites.records.notes import Series
@@ -138,6 +139,22 @@ def test_a_verdict_is_of_the_newest_series_and_the_pooled_ratio_stands_beside_it
     assert b.pooled.value == pytest.approx(math.sqrt(2 * 16), rel=0.01)
     # A pair that the new series does not have is that of the older one.
     assert (c.ratio.value, c.pooled) == (pytest.approx(4.0), None)
+
+
+def test_a_series_is_not_looked_at_before_its_planned_blocks_are_there():
+    def run(session, seed, workload="w"):
+        return SimpleNamespace(manifest=SimpleNamespace(workload=workload, session=session, seed=seed))
+
+    series = Series("w", "2026-11-28T09:00:00Z", "new code", 3)
+    stated = {name: SimpleNamespace(written=at) for name, at in (("old", "2026-11-01"), ("new", "2026-11-28T10:00:00Z"))}
+    old, new = [run("old", seed) for seed in range(5)], [run("new", seed) for seed in (7, 7, 8)]
+    other = run("new", 9, "another")
+    kept, told = without_unfinished([*old, *new, other], stated, [series])
+    assert kept == [*old, other]
+    assert told == ["left out: 3 runs of w, of a series of which 2 of 3 blocks are there"]
+    whole = [*old, *new, run("new", 9)]
+    assert without_unfinished(whole, stated, [series]) == (whole, [])
+    assert without_unfinished(new, stated, [series]) == (new, []), "what is alone is shown as it is"
 
 
 def test_a_mark_takes_no_loss_away():

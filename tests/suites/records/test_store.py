@@ -224,6 +224,20 @@ def test_runs_that_were_superseded_are_left_out_beside_those_that_took_their_pla
     assert (len(alone.bundles), alone.superseded) == (2, [])
 
 
+def test_a_series_and_a_deviation_are_read_beside_the_notes(tmp_path):
+    archive.seal(session(tmp_path / "one"), tmp_path / "old.parquet")
+    (tmp_path / "sessions.toml").write_text(
+        "[[series]]\nworkload = 'w-x'\nbegins = '2026-11-28T09:00:00Z'\nwhy = 'new code'\nblocks = 32\n"
+        "['old.parquet']\npurpose = 'old'\ndeviation = 'fewer seeds'\n"
+    )
+    assert notes.note(tmp_path / "old.parquet").deviation == "fewer seeds"
+    (series,) = store.load([tmp_path / "old.parquet"]).series
+    assert (series.workload, series.begins, series.blocks) == ("w-x", "2026-11-28T09:00:00Z", 32)
+    (tmp_path / "sessions.toml").write_text("[[series]]\nworkload = 'w-x'\n")
+    with pytest.raises(BundleError, match=r"sessions.toml: damaged: .*begins"):
+        store.load([tmp_path / "old.parquet"])
+
+
 def test_notes_that_cannot_be_read_are_told_of(tmp_path):
     archive.seal(session(tmp_path), tmp_path / "old.parquet")
     (tmp_path / "sessions.toml").write_text("['old.parquet']\npurpos = 'x'\n")

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -9,6 +10,7 @@ import tempfile
 import time
 from pathlib import Path
 
+import msgspec
 import pytest
 from commands import processes_told, refusal
 
@@ -207,8 +209,18 @@ def test_a_block_runs_again_if_the_machine_changed_and_the_loop_alone_decides(gu
     assert sorted({b.manifest.block for b in statement.repeated(found)}) == [0, 2], "all are kept, the last ones count"
     stated = statement.beside(out)
     assert stated.seeds == (7, 8)
-    # Whoever goes on asks for what was planned.
-    assert bench("convergence", *how, "--seeds", 2, "--first-seed", 7, "--out", out, "--resume") == 1
+    # Whoever goes on asks for what was planned, and decides by what lies there.
+    again = ("convergence", *how, "--seeds", 2, "--first-seed", 7, "--out", out, "--resume")
+    assert bench(*again) == 1
+    begun = msgspec.structs.replace(begun, cells=begun.cells[:-2], repeats=begun.repeats[:-1])
+    (out / "session.json").write_bytes(msgspec.json.encode(begun))
+    for path in bundle.find([out]):
+        if bundle.read(path).manifest.block == 3:
+            shutil.rmtree(path)
+    more = iter(steady)
+    monkeypatch.setattr(runner.machine, "bare_loop", lambda on, seconds: next(more))
+    assert bench(*again) == 1
+    assert [one.block for one in plans.read(out / "session.json").repeats] == [2, 3], "as if nobody had ended it in between"
 
 
 def test_a_bare_loop_is_read_before_and_after_each_run(guests, tiny, tmp_path):
