@@ -120,8 +120,7 @@ def measure(session: nox.Session, name: str, usual: list[str]) -> None:
     run = ["tianji-bench", "run", *chosen, "--out", str(folder)]
     # A failed run is part of the report (exit status 1); it fails the session when the report is there.
     session.run(*run, *(["--resume"] if resume else []), success_codes=[0, 1], **GRACE)
-    # SVG is all that the page needs; `nox -s paper` makes the other kinds.
-    session.run("tianji-report", "build", str(folder), "--out", str(folder / "report"), "--svg")
+    session.run("tianji-report", "build", str(folder), "--out", str(folder / "report"))
     # Nothing is left to do: this only says again which runs failed, if any did.
     session.run(*run, "--resume", silent=True)
 
@@ -174,7 +173,7 @@ def docs(session: nox.Session) -> None:
         return
     session.run("mkdocs", "build", "--quiet", "--clean", "--strict", env=SITE)
     install(session, "report")
-    session.run("tianji-report", "build", *[f"results/{place}" for place in SHOWN], "--out", "site/report", "--svg")
+    session.run("tianji-report", "build", *[f"results/{place}" for place in SHOWN], "--out", "site/report")
     session.run("python", "docs/hooks/check.py", "site")
 
 

@@ -32,9 +32,8 @@ def parser() -> OneLineParser:
             one.add_argument("bundles", nargs="+", type=Path, metavar="DIR", help="folders that hold bundles")
         return one
 
-    one = add(build, "figures, tables, one HTML page and summaries")
+    one = add(build, "HTML pages with charts, tables and summaries")
     one.add_argument("--out", type=Path, required=True, metavar="DIR", help="a new folder, or an earlier report's")
-    one.add_argument("--svg", action="store_true", help="figures as SVG alone, which is all that the page needs: faster")
     one = add(paper, "figures in the width of a column, with captions, tables and what is drawn in them")
     one.add_argument("--out", type=Path, required=True, metavar="DIR", help="a new folder, or that of earlier figures")
     one = add(readme, "the results in a README, and its pictures")
@@ -110,15 +109,14 @@ def build(options: Namespace) -> int:
     """Build a report and print the answer."""
     out = options.out
     may_be_written(out, MARK, "a report")
-    from reports import dataset, figures, terminal
-    from reports.build import build as write
+    from reports import dataset, page, terminal
 
     with one_complaint():
         data = dataset.load(options.bundles)
         with whole(out, options.bundles) as folder:
-            page = write(data, folder, ["svg"] if options.svg else figures.KINDS).page
+            index = page.build(data, folder)
             lines = terminal.told(data)
-    terminal.show(lines, out / page.name)
+    terminal.show(lines, out / index.name)
     return DONE
 
 
@@ -132,7 +130,7 @@ def paper(options: Namespace) -> int:
     with one_complaint():
         data = dataset.load(options.bundles)
         with whole(out, options.bundles) as folder:
-            drawn = plates.draw(data)
+            drawn = list(plates.plates(data))
             plates.write(drawn, folder)
     print(f"paper: {len(drawn)} figures in {out}")
     return DONE
@@ -184,13 +182,12 @@ def outside(options: Namespace) -> int:
 
 def price(options: Namespace) -> int:
     """Show the price of staleness that runs of the price suite give."""
-    from reports import dataset, terminal
-    from reports.price import fit
+    from reports import dataset, terminal, waiting
 
     if options.first is not None and options.first < 1:
         raise ConfigError(f"--first {options.first}: blocks are counted from 1")
     with one_complaint():
-        lines = fit.lines(dataset.load(options.bundles), options.first)
+        lines = waiting.prices(dataset.load(options.bundles), options.first)
     if not lines:
         raise ConfigError(f"{', '.join(map(str, options.bundles))}: no runs of the price suite that can be paired")
     terminal.priced(lines)

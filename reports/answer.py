@@ -9,14 +9,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from reports import bounds
-from reports.convergence.view import Trained
 from reports.dataset import Dataset
+from reports.messages import Traffic
+from reports.nodes import Scaled
 from reports.pairs import REFERENCE, RELAXED
-from reports.scaling.view import Scaled
-from reports.staleness.view import Balanced
 from reports.table import Row
 from reports.tables import inverse, number, size_text
-from reports.transmission.view import Traffic
+from reports.training import Balanced, Trained
 from suites.records.bundle import Bundle
 from suites.records.causes import cause
 

@@ -44,7 +44,7 @@ class Key(NamedTuple):
     """Values of further axes, `bound = 4, tail = lone`; empty where there are none."""
 
 
-@dataclass
+@dataclass(eq=False)
 class Dataset:
     """Everything that a report says."""
 

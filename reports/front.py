@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from reports.asynchrony.view import Mapped
 from reports.claims import Judged
 from reports.dataset import Dataset
 from reports.estimate import Ratio, combined, paired, term
@@ -20,6 +19,7 @@ from reports.headline import Headline
 from reports.pairs import REFERENCE, RELAXED, on_own_code
 from reports.tables import number
 from reports.verdict import KINDS, Verdict, questions, runs, tuned_runs
+from reports.waiting import Mapped
 
 KIND = KINDS[0]
 COLUMNS = 6

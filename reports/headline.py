@@ -9,19 +9,48 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from reports import families
-from reports.convergence.view import Trained
 from reports.dataset import Dataset
-from reports.pairs import on_own_code
-from reports.reached import Missed, missed
-from reports.scaling.view import Scaled
-from reports.staleness.view import Balanced
+from reports.messages import Traffic
+from reports.nodes import Scaled
+from reports.pairs import REFERENCE, first_runs, on_own_code
 from reports.table import Row
-from reports.transmission.view import Traffic
+from reports.training import Trained, views
 from reports.verdict import KINDS, Question, Verdict, verdicts
-from reports.view import View
 
 KIND = KINDS[0]
 """Definition of the return that leads."""
+
+
+class Runs(NamedTuple):
+    """Runs of one system."""
+
+    title: str
+    reached: int
+    of: int
+
+    @property
+    def words(self) -> str:
+        """Such as `1 of 5`."""
+        return f"{self.reached} of {self.of}"
+
+    def above(self, other: Runs) -> bool:
+        """Whether a larger share of these runs reached the return."""
+        return self.reached * other.of > other.reached * self.of
+
+
+class Missed(NamedTuple):
+    """A return that other systems reached in a larger share of their runs than strict TianJi. No test is made."""
+
+    view: Trained
+    kind: str
+    """Definition of the return."""
+    ours: Runs
+    others: list[Runs]
+
+    @property
+    def ahead(self) -> list[Runs]:
+        """The systems that reached it in a larger share of their runs."""
+        return [one for one in self.others if one.above(self.ours)]
 
 
 class Answer(NamedTuple):
@@ -79,7 +108,7 @@ def headline(data: Dataset) -> Headline:
     return Headline(
         list(found.values()),
         engineering=sorted(_engineering(data)),
-        fewer=list(_fewer([*Trained.all(data), *Balanced.all(data)])),
+        fewer=list(_fewer(views(data))),
         nodes=list(_nodes(data)),
         missed=[one for view in Trained.all(data) for one in _missed(view)],
         slower=sorted(_slower(Traffic.all(data)), key=lambda one: one.worst["value"]),
@@ -87,8 +116,19 @@ def headline(data: Dataset) -> Headline:
 
 
 def _missed(view: Trained) -> list[Missed]:
-    """The returns that another system reached in a larger share of its runs."""
-    return [one for one in missed(view) if one.ahead]
+    """The returns that some run of TianJi missed, and another system reached in a larger share of its runs."""
+    found = []
+    for kind in KINDS:
+        ours = _runs(view, REFERENCE, kind)
+        others = [_runs(view, label, kind) for label in first_runs(view.labels) if label != REFERENCE]
+        if ours is not None:
+            found.append(Missed(view, kind, ours, [one for one in others if one is not None]))
+    return [one for one in found if one.ahead]
+
+
+def _runs(view: Trained, label: str, kind: str) -> Runs | None:
+    row = view.find(label, "success_rate", threshold_kind=kind)
+    return None if row is None else Runs(view.title(label), round(row["value"] * row["n"]), row["n"])
 
 
 def _engineering(data: Dataset) -> Iterator[float]:
@@ -99,7 +139,7 @@ def _engineering(data: Dataset) -> Iterator[float]:
                 yield told.row["value"]
 
 
-def _fewer(views: Iterable[View]) -> Iterator[Fewer]:
+def _fewer(views: Iterable[Trained]) -> Iterator[Fewer]:
     for view in views:
         for label in view.shown:
             for kind, row in view.fewer(label).items():

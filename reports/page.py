@@ -1,94 +1,137 @@
-"""The pages of a report: a summary, a page for each workload, the claims, and how it was measured.
+"""The pages of a report: an index, a page for each workload that was trained, waiting, nodes, messages, claims and method.
 
-Each page is one HTML file with its own style and script. Figures, tables, curves and the library that draws curves are files
-beside it; nothing comes from the network.
+Each page is one HTML file with its own style and script. Diagrams, tables and the library that draws are files beside it;
+nothing comes from the network.
 """
 
 from __future__ import annotations
 
-import itertools
-import re
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
-from reports import curves, figures, picker, sections, words
+from reports import charts, claims, dataset, escaping, picker, training, waiting, words
+from reports.charts import Group
 from reports.claims import MARKS, Judged
-from reports.convergence import curves as of_convergence
-from reports.convergence.view import Trained
-from reports.curves import Panel
 from reports.dataset import Dataset
 from reports.headline import headline
-from reports.scaling import curves as of_scaling
-from reports.scaling.deviations import ALL
-from reports.scaling.view import Scaled
+from reports.messages import Traffic
+from reports.nodes import Scaled
 from reports.sessions import sources
-from reports.staleness import curves as of_staleness
-from reports.staleness.view import Balanced
-from reports.transmission import curves as of_transmission
-from reports.transmission.view import Traffic
-from reports.view import View
+from reports.view import TEXTS, Shown, View
 from reports.words import Words
+from suites.records.limits import BundleError
 from suites.statistics.intervals import MINIMUM_FOR_INTERVAL
 
 FOLDER = "pages"
-POINTS_A_PIXEL = 0.75
-COLUMNS = 11
-"""Of a table beside its first one, at most: what a screen has room for."""
+COMMON: dict[str, list[str]] = TEXTS["page"]
+"""Pages of several workloads: title and explanation, by name of the file."""
 
 
-def write(
-    data: Dataset, tables: Mapping[str, pd.DataFrame], judged: Sequence[Judged], out: Path, *, interactive: bool = True
-) -> Path:
-    """Write every page and return the summary's path; figures must be there already, as SVG.
+class Page(NamedTuple):
+    """What a page of workloads holds."""
 
-    Parameters
-    ----------
-    interactive
-        Whether pages get interactive curves, if the library is installed.
+    name: str
+    """Of its file, without the suffix."""
+    title: str
+    about: str
+    views: Sequence[View]
+    groups: list[Group]
+    tables: list[Shown]
+
+
+def pages(data: Dataset) -> Iterator[Page]:
+    """Every page of workloads that there is something for.
+
+    Raises
+    ------
+    BundleError
+        when two would be written under one name.
     """
-    views = list(sections.views(data))
-    failures = [*((b, b.manifest.error) for b in data.bundles if b.manifest.status != "completed"), *data.unusable]
-    with_curves = curves.write(((view.slug, _panels(view)) for view in views), out) if interactive else set()
-    pictures = _pictures(out / "figures")
+    taken: dict[str, View] = {}
+    for view in training.views(data):
+        if taken.setdefault(view.slug, view) is not view:
+            raise BundleError(f"{view.bundles[0].path}: two pages of the report would be called {view.slug}: report them apart")
+        yield Page(view.slug, view.subject, "", [view], view.groups, view.tables)
+    price, price_table = waiting.of_price(data)
+    found: dict[str, list[Any]] = {
+        "waiting": [*waiting.Mapped.all(data), *waiting.Ruled.all(data)],
+        "nodes": Scaled.all(data),
+        "messages": Traffic.all(data),
+    }
+    for name, views in found.items():
+        groups, tables = [one for view in views for one in view.groups], [one for view in views for one in view.tables]
+        if name == "waiting":
+            groups, tables, views = [*groups, *price], [*tables, *price_table], [*views, *waiting.Priced.all(data)]
+        if views:
+            title, about = COMMON[name]
+            yield Page(name, title, about, views, _joined(groups), _stacked(tables))
+
+
+def _joined(groups: Iterable[Group]) -> list[Group]:
+    """Groups of one title as one, with all their diagrams."""
+    found: dict[str, Group] = {}
+    for one in groups:
+        before = found.get(one.title)
+        found[one.title] = Group(one.title, one.about, [*(before.panels if before else []), *one.panels])
+    return list(found.values())
+
+
+def _stacked(tables: Iterable[Shown]) -> list[Shown]:
+    """Tables of one name as one."""
+    found: dict[str, list[Shown]] = {}
+    for one in tables:
+        found.setdefault(one.name, []).append(one)
+    frames = {name: pd.concat([one.frame for one in own], ignore_index=True).fillna("-") for name, own in found.items()}
+    return [own[0]._replace(frame=frames[name]) for name, own in found.items()]
+
+
+def build(data: Dataset, out: Path) -> Path:
+    """Write summary, series, claims, tables, diagrams and pages into a folder, and return the index page."""
+    out.mkdir(parents=True, exist_ok=True)
+    dataset.write(data, out)
+    judged, made = claims.judge(data), list(pages(data))
+    claims.write(judged, out)
+    (out / "tables").mkdir(exist_ok=True)
+    frames = {one.name: one.frame for page in made for one in page.tables} | _costs(data) | {"claims": claims.table(judged)}
+    for name, frame in frames.items():
+        escaping.csv(frame, out / "tables" / f"{name}.csv")
+    charts.write({page.name: page.groups for page in made if page.groups}, out)
     (out / FOLDER).mkdir(exist_ok=True)
-    for view in views:
-        own = [one for one in pictures if one["suite"] == view.suite and view.slug in one["of"]]
-        of_view = _of_view(view, tables) | {"figures": own, "interactive": view.slug in with_curves, "library": curves.LIBRARY}
-        _write(out / FOLDER / f"{view.slug}.html", "workload.html.j2", root="../", **of_view)
-    _write(out / "claims.html", "claims.html.j2", claims=judged)
-    method: dict[str, Any] = {"suites": {b.manifest.suite for b in data.bundles}, "environments": _environments(data)}
-    _write(out / "how.html", "how.html.j2", data=data, failures=failures, **method)
-    path = out / "index.html"
-    _write(path, "index.html.j2", data=data, views=views, failures=failures, **_summary(data, judged))
-    return path
-
-
-def _panels(view: View) -> list[Panel]:
-    """The interactive curves of a view, by its suite."""
-    match view:
-        case Trained():
-            return of_convergence.panels(view)
-        case Balanced():
-            return of_staleness.panels(view)
-        case Traffic():
-            return of_transmission.panels(view)
-        case Scaled():
-            return of_scaling.panels(view)
-        case _:
-            return []
+    told: dict[str, Any] = {"data": data, "common": [page for page in made if page.name in COMMON]}
+    for page in made:
+        more: dict[str, Any] = {
+            "page": page,
+            "view": page.views[0] if page.name not in COMMON else None,
+            "library": charts.LIBRARY,
+        }
+        more |= {"sources": [one for view in page.views for one in sources(view)], "deviations": _deviations(page)}
+        _write(out / FOLDER / f"{page.name}.html", "workload.html.j2", root="../", **told, **more)
+    failures = [*((b, b.manifest.error) for b in data.bundles if b.manifest.status != "completed"), *data.unusable]
+    told["failures"] = failures
+    _write(out / "claims.html", "claims.html.j2", claims=judged, **told)
+    suites = {b.manifest.suite for b in data.bundles}
+    _write(out / "how.html", "how.html.j2", suites=suites, environments=_environments(data), **told)
+    _write(out / "index.html", "index.html.j2", pages=made, **_summary(data, judged), **told)
+    return out / "index.html"
 
 
 def _write(path: Path, template: str, root: str = "", **values: Any) -> None:
     path.write_text(words.render(template, root=root, here=path.name, **values), encoding="utf-8")
 
 
+def _deviations(page: Page) -> dict[str, dict[str, list[str]]]:
+    """By view that has any: of each system, in what it deviates from the matched configuration."""
+    told = {view.name: view.deviations() for view in page.views if not isinstance(view, Traffic)}
+    return {name: found for name, found in told.items() if any(found.values())}
+
+
 def _summary(data: Dataset, judged: Sequence[Judged]) -> dict[str, Any]:
     """What the first page says."""
     bars, first = picker.bars(data), headline(data)
-    counts = {verdict: sum(claim.verdict == verdict for claim in judged) for verdict in MARKS}
     return {
         "answers": first.answers,
         "verdict": Words("headline.j2", first).lines("sentences"),
@@ -96,16 +139,16 @@ def _summary(data: Dataset, judged: Sequence[Judged]) -> dict[str, Any]:
         "bars": bars,
         "chosen": picker.first(bars),
         "costs": picker.told(bars),
-        "headlines": sections.headlines(data),
-        "verdicts": {verdict: count for verdict, count in counts.items() if count},
-        "beside": sum(bool(claim.beside) for claim in judged),
+        "verdicts": Counter(claim.verdict for claim in judged),
+        "marks": MARKS,
+        "marks_of": sorted({one.mark for answer in first.answers for one in answer.verdicts if one.mark}),
         "emulated": any(b.manifest.testbed == "netns" for b in data.bundles),
         "few": _few_blocks(data),
     }
 
 
-def tables(data: Dataset) -> dict[str, pd.DataFrame]:
-    """The table of the summary, by name."""
+def _costs(data: Dataset) -> dict[str, pd.DataFrame]:
+    """The table of the first page, by name."""
     lines = [
         choice._asdict()
         | {
@@ -130,53 +173,18 @@ def _few_blocks(data: Dataset) -> list[str]:
     return sorted(View(data, key).name for key, found in blocks.items() if len(found) < MINIMUM_FOR_INTERVAL)
 
 
-def _of_view(view: View, tables: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
-    """What the page of one workload holds."""
-    found = []
-    for kind in view.parts:
-        name = f"{view.slug}-{kind}"
-        if (frame := tables.get(name)) is not None:
-            title, caption, *_ = view.words.lines(f"table_{kind}")
-            found.append({"frames": _fitting(frame), "title": title, "caption": caption, "name": name})
-    return {
-        "view": view,
-        "tables": found,
-        "deviations": view.deviations(),
-        "all_systems": ALL,
-        "sources": sources(view),
-    }
-
-
-def _fitting(frame: pd.DataFrame) -> list[pd.DataFrame]:
-    """A table, or parts of it that fit on a screen, each with the first column."""
-    count = len(frame.columns) - 1
-    parts = max(1, -(-count // COLUMNS))
-    ends = [1 + round(count * part / parts) for part in range(parts + 1)]
-    return [frame.iloc[:, [0, *range(first, last)]] for first, last in itertools.pairwise(ends)]
-
-
-def _pictures(folder: Path) -> list[dict[str, Any]]:
-    """The figures of all suites, each with its size."""
-    return [one | _size(folder / f"{one['name']}.svg") for one in figures.read(folder)]
-
-
-def _size(svg: Path) -> dict[str, int]:
-    """Width and height in pixels, so that a page keeps the room for a figure that is loaded later."""
-    head = svg.read_text(encoding="utf-8")[:2000]
-    found = {name: re.search(rf'<svg[^>]*\b{name}="([\d.]+)pt"', head) for name in ("width", "height")}
-    return {name: round(float(size[1]) / POINTS_A_PIXEL) for name, size in found.items() if size}
-
-
 REVISION = ("git_commit", "git_dirty")
 RANGES = ("load_1min_at_start", "noise_floor", "date")
 """What of an environment differs between runs of one machine, beside the revision: told as a range."""
+UNTOLD = "bare_loop"
+"""It has two values a run."""
 
 
 def _environments(data: Dataset) -> list[dict[str, Any]]:
     """Each machine with its software once, and what differs between its runs."""
     found: dict[str, tuple[dict[str, Any], list[dict[str, Any]]]] = {}
     for environment in (b.manifest.environment for b in data.bundles):
-        stable = {key: value for key, value in environment.items() if key not in (*RANGES, *REVISION)}
+        stable = {key: value for key, value in environment.items() if key not in (*RANGES, *REVISION, UNTOLD)}
         found.setdefault(repr(stable), (stable, []))[1].append(environment)
     return [stable | {"runs": len(alike)} | _differing(alike) for stable, alike in found.values()]
 

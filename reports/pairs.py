@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from suites.scaling.analysis import COPIES
 from suites.statistics.summary import AGAIN
+from suites.transmission.analysis import CEILINGS
 
 REFERENCE, RELAXED = "tianji", "tianji-relaxed"
 SYNCHRONOUS = ("sync", "sync-one")
@@ -26,6 +27,16 @@ NODE_SYSTEMS = (
     "rllib-multi-learner",
 )
 """Of the scaling suite, in the order of reading: a ratio of two has the earlier one on top."""
+
+ORDER = (
+    "tianji-strict", "tianji", "tianji-reactor", "tianji-stream", "tianji-quota-free", "tianji-exactly-one-round",
+    *(f"tianji-admitted-in-order-{lag}" for lag in (0, 1, 2, 4)), *(f"tianji-admitted-{eta}" for eta in (0, 1, 2, 4, 8)),
+    "tianji-admitted-interruptible-1", "tianji-relaxed", "tianji-one-sided", "tianji-free", "tianji-unbalanced",
+    "tianji-periodic", "tianji-as-published", "tianji-grouped", *NODE_SYSTEMS[1:5], *SYNCHRONOUS, "xingtian", "rllib",
+    "rllib-multi-learner", "rllib-old", "rllib-appo", "rllib-impala", "sample-factory", "torchrl", "sb3", "sbx", "ray-store",
+    "mp-queue", "pyzmq", *CEILINGS,
+)  # fmt: skip
+"""Of all systems and pipes, as they are shown."""
 
 
 def on_own_code(label: str) -> bool:

@@ -2,52 +2,115 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
+import matplotlib.pyplot as plt
+import msgspec
 import pandas as pd
 
-from reports import escaping, figures, words
+from reports import escaping, plots, waiting, words
+from reports.charts import Axis, Panel
 from reports.dataset import Dataset
-from reports.figures import Drawn
-from reports.styles import PAPER, Plot
+from reports.messages import Traffic
+from reports.nodes import Scaled
+from reports.plots import PAPER
+from reports.training import AXES, medians, views
+from reports.view import TEXTS, Shown, View
 
 MARK = "all.tex"
 """Every figure, to look at or to copy from."""
+KINDS = ("svg", "pdf", "png")
+METADATA = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
+"""Nothing in a file says when it was made: the same data gives the same bytes."""
+PANELS = 12
+"""Workloads of one figure at most: more go on in a figure of their own, `NAME-2`."""
+HEIGHT_IN = 1.9
 
 
-def draw(data: Dataset, plots: Sequence[Plot] = figures.REGISTRY) -> list[Drawn]:
-    """Every one of these figures that there is something for."""
-    return figures.draw(data, PAPER, plots)
+class Plate(NamedTuple):
+    """One figure."""
+
+    name: str
+    caption: str
+    panels: Sequence[Panel]
+    tables: Sequence[Shown]
+    views: Sequence[View]
+
+    @property
+    def marks(self) -> pd.DataFrame:
+        """Exactly what is in it, a row a mark."""
+        rows = [
+            {"panel": panel.title, "name": one.name, panel.x.title: x, panel.y.title or "row": y}
+            | ({} if one.low is None or one.high is None else {"low": one.low[at], "high": one.high[at]})
+            for panel in self.panels
+            for one in panel.curves
+            for at, (x, y) in enumerate(zip(one.x, one.y, strict=True))
+        ]
+        return pd.DataFrame(rows)
 
 
-def table(one: Drawn) -> pd.DataFrame:
-    """Its numbers as text, of all workloads."""
-    if one.plot.table is None:
-        return pd.DataFrame()
-    frames = [view.frame(one.plot.table).assign(Workload=view.name) for view in one.views]
-    found = pd.concat(frames, ignore_index=True).fillna("-")
-    return found[["Workload", *found.columns.drop("Workload")]]
+def plates(data: Dataset) -> Iterator[Plate]:
+    """Every figure that there is something for."""
+    for name, panels, tables, own in _drawn(data):
+        machines = "; ".join(sorted({view.key.machine for view in own}))
+        blocks = sorted({len({(b.manifest.session, b.manifest.block) for b in view.runs}) for view in own})
+        n = " to ".join(dict.fromkeys(str(end) for end in (blocks[0], blocks[-1])))
+        caption = f"{TEXTS['caption'][name]} n = {n} blocks. Machine: {machines}."
+        for first in range(0, len(panels), PANELS):
+            called = f"{name}-{first // PANELS + 1}" if first else name
+            yield Plate(called, caption, panels[first : first + PANELS], [] if first else tables, own)
 
 
-def heading(one: Drawn) -> str:
-    """The caption of its table: title and explanation."""
-    if one.plot.table is None:
-        return ""
-    title, about, *_ = one.views[0].words.lines(f"table_{one.plot.table}")
-    return f"{title.rstrip('.?')}. {about}"
+def _drawn(data: Dataset) -> Iterator[tuple[str, list[Panel], list[Shown], Sequence[View]]]:
+    trained = views(data)
+    curves = [
+        Panel(view.name, AXES["seconds"], Axis("training return"), medians(view, "training", "seconds"), "lines", target)
+        for view in trained
+        for target in [view.description["thresholds"]["training"]]
+    ]
+    every = [(view.name, panel) for view in trained for group in view.groups for panel in group.panels]
+    costs, time = (
+        [msgspec.structs.replace(panel, title=name) for name, panel in every if panel.title == title]
+        for title in ("seconds to the training return", "time of each role")
+    )
+    mapped, ruled, priced = waiting.Mapped.all(data), waiting.Ruled.all(data), waiting.Priced.all(data)
+    scaled, traffic = Scaled.all(data), Traffic.all(data)
+    price, price_table = waiting.of_price(data)
+    rules = [panel for view in ruled for group in view.groups for panel in group.panels if panel.target is not None]
+    found: dict[str, tuple[list[Panel], list[Shown], Sequence[View]]] = {
+        "curves": (curves, [], trained),
+        "costs": (costs, [one for view in trained for one in view.tables], trained),
+        "time": (time, [], trained),
+        "map": ([panel for view in mapped for panel in view.panels()], [one for view in mapped for one in view.tables], mapped),
+        "rules": (rules, [one for view in ruled for one in view.tables], ruled),
+        "price": ([panel for group in price for panel in group.panels], price_table, priced),
+        "nodes": (
+            [g.panels[0] for view in scaled for g in view.groups],
+            [one for view in scaled for one in view.tables],
+            scaled,
+        ),
+        "messages": (
+            [g.panels[0] for view in traffic for g in view.groups],
+            [one for view in traffic for one in view.tables],
+            traffic,
+        ),
+    }
+    for name, (some, tables, own) in found.items():
+        if kept := [panel for panel in some if any(one.x for one in panel.curves)]:
+            yield name, kept, tables, own
 
 
-def write(drawn: Sequence[Drawn], out: Path) -> list[Path]:
-    """Write each figure as SVG, PDF, PNG, CSV and LaTeX, free it, and return the files."""
+def write(found: Sequence[Plate], out: Path) -> None:
+    """Write each figure as SVG, PDF, PNG, CSV and LaTeX."""
     # First, for what it marks may be written over: what is left of an interrupted run too.
-    every = out / MARK
-    every.write_text(words.render("all.tex.j2", names=[one.name for one in drawn]), encoding="utf-8")
-    written = [every, *figures.write(drawn, out, PAPER)]
-    for one in drawn:
-        marks, text = out / f"{one.name}.csv", out / f"{one.name}.tex"
-        escaping.csv(one.drawing.marks, marks)
-        told = {"name": one.name, "caption": one.caption, "table": table(one), "heading": heading(one)}
-        text.write_text(words.render("figure.tex.j2", **told), encoding="utf-8")
-        written += [marks, text]
-    return written
+    (out / MARK).write_text(words.render("all.tex.j2", names=[one.name for one in found]), encoding="utf-8")
+    with PAPER.applied():
+        for one in found:
+            figure = plots.draw(one.panels, PAPER, HEIGHT_IN)
+            for kind in KINDS:
+                figure.savefig(out / f"{one.name}.{kind}", metadata=METADATA.get(kind))
+            plt.close(figure)
+            escaping.csv(one.marks, out / f"{one.name}.csv")
+            (out / f"{one.name}.tex").write_text(words.render("figure.tex.j2", plate=one), encoding="utf-8")

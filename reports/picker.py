@@ -6,6 +6,7 @@ are pure.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -56,6 +57,7 @@ class Bar(NamedTuple):
         return number(self.costs[cost][0])
 
 
+@lru_cache(maxsize=1)
 def bars(data: Dataset) -> dict[Choice, list[Bar]]:
     """The bars of every choice, the cheapest in seconds first; choices with a single system are left out."""
     known = [frame for name in SERIES if len(frame := data.series[name])]

@@ -12,22 +12,19 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib.pyplot as plt
-import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from PIL import Image
 
-from reports.asynchrony.figures import panels, pays
-from reports.asynchrony.view import Mapped
-from reports.convergence.bands import band
-from reports.convergence.figures import EARLIEST_S
+from reports.bands import band
+from reports.charts import Axis, Curve, Panel
 from reports.dataset import Dataset
 from reports.front import Column, columns
-from reports.looks import DASHED, GREY, ORANGE, VERMILION
-from reports.marks import plain_log
+from reports.looks import GREY, ORANGE, VERMILION
 from reports.pairs import REFERENCE, RELAXED, first_runs
-from reports.styles import DARK, LIGHT, Style
+from reports.plots import DARK, LIGHT, draw
 from reports.tables import number
+from reports.training import EARLIEST
+from reports.waiting import Mapped
 
 VALUES = "pictures.json"
 FILES, MAP = ("seconds", "curves"), "map"
@@ -54,17 +51,21 @@ def write(data: Dataset, out: Path) -> bool:
     (out / VALUES).write_text(json.dumps(told, indent=0) + "\n", encoding="utf-8")
     for ending, style in STYLES.items():
         with style.applied():
-            _save(_bars(shown[0], told["seconds"], style), out / f"seconds{ending}.png")
-            _save(_curves(shown[0], told["curves"], style), out / f"curves{ending}.png")
-            if (drawn := pays(Mapped.all(data), style, MAP_CELLS)) is not None:
-                _save(drawn.figure, out / f"{MAP}{ending}.png")
+            _save(draw([_bars(shown[0], told["seconds"])], style, HEIGHT_IN), out / f"seconds{ending}.png")
+            _save(draw([_curves(shown[0], told["curves"])], style, HEIGHT_IN), out / f"curves{ending}.png")
+            if cells := _map(data):
+                _save(draw(cells, style, HEIGHT_IN * 0.8, len(cells)), out / f"{MAP}{ending}.png")
     return True
 
 
 def names(data: Dataset) -> list[str]:
     """Files that `write` makes."""
-    made = [*FILES, *([MAP] if panels(Mapped.all(data), MAP_CELLS) else [])]
+    made = [*FILES, *([MAP] if _map(data) else [])]
     return [VALUES, *(f"{name}{ending}.png" for name in made for ending in STYLES)]
+
+
+def _map(data: Dataset) -> list[Panel]:
+    return [panel for view in Mapped.all(data) for panel in view.panels(MAP_CELLS)]
 
 
 def values(data: Dataset) -> dict[str, Any]:
@@ -97,60 +98,43 @@ def _medians(data: Dataset, column: Column) -> list[dict[str, Any]]:
     for system in first_runs(column.cells):
         runs = [run for _, run in frame[frame["system"] == system].groupby(["session", "block"])]
         if runs:
-            points = band(runs, EARLIEST_S)
+            points = band(runs, EARLIEST["seconds"])
             kept = points[["seconds", "median", "low", "high"]].map(_rounded)
             found.append({"system": system, "runs": len(runs), **{str(name): kept[name].tolist() for name in kept}})
     return found
 
 
-def _bars(column: Column, shown: Sequence[dict[str, Any]], style: Style) -> Figure:
-    """A bar a system, the quickest on top; a bar of a system of which no run got there is hatched."""
-    figure, (axis,) = style.axes((HEIGHT_IN, HEIGHT_IN))
-    ink = plt.rcParams["text.color"]
+def _bars(column: Column, shown: Sequence[dict[str, Any]]) -> Panel:
+    """A bar a system, the quickest on top; that of a system of which no run got there is hatched and as long as the longest."""
     most = max(one["seconds"] or 0 for one in shown)
-    for place, one in enumerate(shown):
-        colour, length = COLOURS.get(one["system"], GREY), one["seconds"] or most
-        bar: dict[str, Any] = {"color": colour} if one["seconds"] else {"color": "none", "edgecolor": colour, "hatch": "///"}
-        axis.barh(place, length, height=0.72, **bar)
+    curves = []
+    for one in shown:
         missed = f" ({one['reached']}/{one['runs']})" if one["reached"] < one["runs"] else ""
         value = number(one["seconds"]) if one["seconds"] else f"> {number(one['spent'])}"
-        axis.annotate(f"{value} s{missed}", (length, place), (4, 0), textcoords="offset points", va="center", color=ink)
-    axis.set_yticks(range(len(shown)), [one["title"] for one in shown])
-    axis.invert_yaxis()
-    axis.set_xlim(0, 1.5 * most)
-    axis.set_xlabel(f"seconds to a mean return of {column.target:g}")
-    axis.set_title(f"{column.workload}: time to the return", loc="left")
-    axis.grid(visible=False, axis="y")
-    return figure
+        told = {"name": one["title"], "x": [one["seconds"] or most], "y": [one["title"]], "text": [f"{value} s{missed}"]}
+        hatch = "" if one["seconds"] else "///"
+        curves.append(Curve(**told, colour=COLOURS.get(one["system"], GREY), legend=False, hatch=hatch))
+    said = Axis(f"seconds to a mean return of {column.target:g}")
+    return Panel(f"{column.workload}: time to the return", said, Axis(""), curves, "bars")
 
 
-def _curves(column: Column, shown: Sequence[dict[str, Any]], style: Style) -> Figure:
+def _curves(column: Column, shown: Sequence[dict[str, Any]]) -> Panel:
     """Medians with the middle half of the runs, TianJi on top."""
-    figure, (axis,) = style.axes((HEIGHT_IN, HEIGHT_IN))
-    for one in sorted(shown, key=lambda one: (one["system"] in COLOURS, one["system"] == REFERENCE)):
-        colour, own = (
-            COLOURS.get(one["system"], GREY),
-            pd.DataFrame({key: one[key] for key in ("seconds", "median", "low", "high")}),
+    names = {REFERENCE: "TianJi, strict", RELAXED: "TianJi, relaxed"}
+    others = f"{sum(one['system'] not in names for one in shown)} others"
+    curves = [
+        Curve(
+            name=names.get(one["system"], others),
+            x=one["seconds"],
+            y=one["median"],
+            low=one["low"],
+            high=one["high"],
+            colour=COLOURS.get(one["system"], GREY),
         )
-        front = one["system"] in COLOURS
-        axis.plot(own["seconds"], own["median"], color=colour, linewidth=2.2 if front else 1.1)
-        axis.fill_between(own["seconds"], own["low"], own["high"], color=colour, alpha=0.22 if front else 0.08, linewidth=0)
-    _legend(axis, [one["system"] for one in shown])
-    axis.axhline(column.target, color=plt.rcParams["text.color"], linewidth=0.8, linestyle=DASHED)
-    plain_log(axis.xaxis)
-    axis.set_xlabel("seconds from the first step (log scale)")
-    axis.set_title(f"{column.workload}: mean return of 100 episodes", loc="left")
-    return figure
-
-
-def _legend(axis: Axes, systems: Sequence[str]) -> None:
-    told = {REFERENCE: "TianJi, strict", RELAXED: "TianJi, relaxed"}
-    for system in (system for system in told if system in systems):
-        axis.plot([], [], color=COLOURS[system], linewidth=2.2, label=told[system])
-    others = len([system for system in systems if system not in told])
-    if others:
-        axis.plot([], [], color=GREY, linewidth=1.1, label=f"{others} other{'s' * (others != 1)}")
-    axis.legend(loc="upper left")
+        for one in sorted(shown, key=lambda one: (one["system"] in COLOURS, one["system"] == REFERENCE))
+    ]
+    title = f"{column.workload}: mean return of 100 episodes"
+    return Panel(title, Axis("seconds from the first step", log=True), Axis(""), curves, "lines", column.target)
 
 
 def _save(figure: Figure, file: Path) -> None:

@@ -6,7 +6,7 @@ import shlex
 from pathlib import Path
 from typing import NamedTuple
 
-from reports.view import View
+from reports.view import View, in_order
 from suites.records.bundle import Bundle
 from suites.records.limits import BundleError
 from suites.records.notes import Note, note
@@ -63,7 +63,7 @@ def command(view: View, runs: list[Bundle]) -> str:
     systems = list(dict.fromkeys(m.system for m in sorted(manifests, key=lambda m: m.position)))
     words = ["python", "-m", "suites", "run", view.suite, "--profile", first.profile]
     words += ["--workloads", ",".join(view.workloads_of(runs))]
-    words += ["--systems", ",".join(view.in_order(systems))]
+    words += ["--systems", ",".join(in_order(systems))]
     words += ["--seeds", str(len({m.block for m in manifests})), "--first-seed", str(min(m.seed for m in manifests))]
     if not any(m.replica for m in manifests):
         words.append("--once")

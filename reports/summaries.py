@@ -67,6 +67,8 @@ def of_staleness(bundles: Sequence[Bundle]) -> Summary:
     series = {
         "staleness": staleness.distributions(list(bundles)),
         "staleness-crossings": convergence.crossing_points(runs),
+        "staleness-curves-training": thin(convergence.curves(runs, "training")),
+        "staleness-curves-evaluated": thin(convergence.curves(runs, "evaluated")),
     }
     return Summary([row | {"suite": "staleness"} for row in rows] + staleness.summarise(list(bundles)), series)
 

@@ -1,28 +1,64 @@
-"""What a section of a report is of: one workload of one suite, on one machine."""
+"""What a part of a report is of: one workload of one suite, on one machine."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+import tomllib
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, partial
-from typing import Any, ClassVar, Self
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple, Self
 
 import pandas as pd
 
+from reports.charts import Group, Panel
 from reports.dataset import Dataset, Key
-from reports.pairs import first_runs
+from reports.pairs import ORDER, first_runs
 from reports.table import Row
-from reports.tables import number, with_interval
-from reports.words import Words
+from reports.tables import with_interval
 from suites.records.bundle import Bundle
-from suites.statistics.crossings import KINDS
-from suites.statistics.summary import label_of
+from suites.statistics.summary import AGAIN, label_of
 
 DIVISIONS = {"division = open": "open division", "tuned = True": "tuned"}
 """What options that mark a division are called where people read them."""
 
 
-def _slug(text: str) -> str:
+TEXTS: dict[str, Any] = tomllib.loads((Path(__file__).parent / "words.toml").read_text(encoding="utf-8"))
+"""What is said beside tables and diagrams."""
+
+
+class Shown(NamedTuple):
+    """A table of a page."""
+
+    title: str
+    about: str
+    frame: pd.DataFrame
+    """Texts, a dash where there is none."""
+    name: str
+    """Of its file."""
+
+
+def shown(kind: str, lines: Iterable[Mapping[str, str]], name: str = "") -> list[Shown]:
+    """A table of lines from heads to texts, without columns that say nothing anywhere; none where it has no lines.
+
+    Parameters
+    ----------
+    kind
+        which of the texts of `words.toml` it has.
+    name
+        of its file; none given: the kind.
+    """
+    frame, (title, about) = pd.DataFrame(list(lines)), TEXTS["table"][kind]
+    return [] if frame.empty else [Shown(title, about, frame.loc[:, (frame != "-").any()], name or kind)]
+
+
+def group(kind: str, panels: Iterable[Panel]) -> list[Group]:
+    """Diagrams that have something, with the texts of `words.toml`; none where nothing is drawn."""
+    (title, about), kept = TEXTS["group"][kind], [panel for panel in panels if any(one.x for one in panel.curves)]
+    return [Group(title, about, kept)] if kept else []
+
+
+def slug(text: str) -> str:
     """As part of the name of a file, of a section and of a label."""
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
 
@@ -34,20 +70,11 @@ class View:
     """
 
     suite: ClassVar[str]
-    prefix: ClassVar[str] = ""
-    """Of the names of its figures and tables, where its workloads may be those of other suites."""
-    order: ClassVar[Sequence[str]]
-    """Of systems."""
-    parts: ClassVar[Sequence[str]]
-    """Tables of a page in the order of reading."""
-    sparse: ClassVar[bool] = False
-    """Whether columns that say nothing anywhere are left out."""
     counts_nodes: ClassVar[bool] = False
     """Whether the suite varies the number of nodes."""
 
     def __init__(self, data: Dataset, key: Key, **scope: Any) -> None:
         self.data, self.key, self.workload = data, key, key.workload
-        self.stem = f"{self.prefix}{key.workload}"
         self.bundles: Sequence[Bundle] = data.groups[key]
         self._scope = key._asdict() | scope
         self.table = data.table.where(**self._scope | {"options": key.options or None})
@@ -84,6 +111,20 @@ class View:
         return [key for key in self.data.groups if key[:2] == self.key[:2]]
 
     @property
+    def slug(self) -> str:
+        """What the names of its page and tables begin with."""
+        own = slug(self.apart)
+        # Names may differ in what no name of a file has.
+        number = [key for key in self._alike if slug(self._apart(key)) == own].index(self.key)
+        prefix = "" if self.suite == "convergence" else self.suite
+        return "-".join(filter(None, (prefix, slug(self.stem), own, str(number + 1) if number else "")))
+
+    @property
+    def stem(self) -> str:
+        """What it is of, for names of files."""
+        return self.workload
+
+    @property
     def subject(self) -> str:
         """The workload's title, and what tells it apart."""
         title = self.description["title"]
@@ -98,23 +139,10 @@ class View:
         """Workloads to be named to `run`, to measure these runs of one session again."""
         return [self.workload]
 
-    @property
-    def slug(self) -> str:
-        """What the names of its figures and tables begin with."""
-        own = _slug(self.apart)
-        # Names may differ in what no name of a file has.
-        number = [key for key in self._alike if _slug(self._apart(key)) == own].index(self.key)
-        return "-".join(filter(None, (_slug(self.stem), own, str(number + 1) if number else "")))
-
-    @classmethod
-    def in_order(cls, labels: Iterable[str]) -> list[str]:
-        """Systems in the suite's order of reading; those that it does not name come last, by name."""
-        return sorted(labels, key=lambda label: (cls.order.index(label) if label in cls.order else len(cls.order), label))
-
     @cached_property
     def labels(self) -> list[str]:
-        """Systems of which there is anything; second runs have labels of their own."""
-        return self.in_order(self.table.known("system"))
+        """Systems of which there is anything, in the order of reading; second runs have labels of their own."""
+        return in_order(self.table.known("system"))
 
     @cached_property
     def shown(self) -> list[str]:
@@ -140,23 +168,6 @@ class View:
         row = self.row(system, metric, **keys)
         return None if row is None or row["value"] is None else row
 
-    def steps(self, label: str, kind: str) -> Row | None:
-        """Steps that a system needs to a return, over those of its algorithm's reference; None where there is none."""
-        return None
-
-    def fewer(self, label: str) -> dict[str, Row]:
-        """By definition of the return, that ratio where the whole interval is below 1: the system may be another algorithm.
-
-        No adjustment for several looks: it would hide some, and a wrong suspicion costs a reader little.
-        """
-        rows = {kind: self.steps(label, kind) for kind in KINDS}
-        return {kind: row for kind, row in rows.items() if row and row["ci_high"] is not None and row["ci_high"] < 1}
-
-    def suspected(self, label: str) -> str:
-        """The system's title; one that needs significantly fewer steps says so before its seconds are told."""
-        told = ", ".join(f"{kind} {number(row['value'])}x the steps" for kind, row in self.fewer(label).items())
-        return f"{self.title(label)} (another algorithm? {told})" if told else self.title(label)
-
     def cell(self, system: str, **scope: Any) -> Callable[..., str]:
         """From a metric to the text of a table's cell; `scope` and further keys say which row, and how it is written."""
 
@@ -166,27 +177,6 @@ class View:
 
         return partial(text, **scope)
 
-    @cached_property
-    def words(self) -> Words:
-        """What the suite's template says of it."""
-        return Words(f"{self.suite}.j2", self)
-
-    def tables(self) -> dict[str, pd.DataFrame]:
-        """Every table of the template that says anything, by kind, in the order of reading."""
-        made = {kind: self.frame(kind) for kind in self.parts if f"table_{kind}" in self.words}
-        return {kind: frame for kind, frame in made.items() if not frame.empty}
-
-    def frame(self, kind: str) -> pd.DataFrame:
-        """A table as text: after its title and caption, the template has the heads of columns, and then its lines."""
-        heads, *lines = (line.split(" | ") for line in self.words.lines(f"table_{kind}")[2:])
-        frame = pd.DataFrame(lines, columns=heads)
-        return frame.loc[:, (frame != "-").any()] if self.sparse and lines else frame
-
-    @cached_property
-    def findings(self) -> list[str]:
-        """What came of it, in sentences."""
-        return self.words.lines("findings")
-
     def points(self, series: str) -> pd.DataFrame:
         """The lines of a series that are of this view."""
         frame = self.data.series[series]
@@ -195,7 +185,13 @@ class View:
                 frame = frame[frame[column] == value]
         return frame
 
-    def deviations(self) -> list[dict[str, Any]]:
-        """Of each system, in what it deviates from the matched configuration."""
-        found = {label_of(b): b.manifest.deviations for b in self.bundles if not b.manifest.replica}
-        return [{"system": self.title(label), "lines": found[label]} for label in self.in_order(found)]
+    def deviations(self) -> dict[str, list[str]]:
+        """Of each system, by its title, in what it deviates from the matched configuration."""
+        found = {label_of(b): b.manifest.deviations for b in self.runs if not b.manifest.replica}
+        return {self.title(label): found[label] for label in in_order(found)}
+
+
+def in_order(labels: Iterable[str]) -> list[str]:
+    """Systems in the order of reading; a second run follows the first, and those that are not known come last, by name."""
+    places = {label: at for at, label in enumerate(ORDER)}
+    return sorted(labels, key=lambda label: (places.get(label.removesuffix(AGAIN), len(ORDER)), label))

@@ -10,7 +10,7 @@ BLOCKED = ("ray", "torch", "gymnasium", "stable_baselines3", "zmq", "tianji", "b
 PROGRAM = f"""
 import sys
 sys.modules.update(dict.fromkeys({BLOCKED!r}))
-import reports.build
+import reports.page
 import reports.paper
 import reports.readme
 from reports.__main__ import main

@@ -99,7 +99,7 @@ def columns(line):
 
 def test_a_main_job_is_answered_in_twenty_lines(session, tmp_path, capsys):
     out = tmp_path / "out"
-    assert run("tianji-report", main, ["build", str(session), "--out", str(out), "--svg"]) == 0
+    assert run("tianji-report", main, ["build", str(session), "--out", str(out)]) == 0
     said = capsys.readouterr().out.splitlines()
     assert said[-1] == f"report: {out / 'index.html'}"
     assert said[:-1] == lines(session)
@@ -179,7 +179,7 @@ def test_smoke_runs_are_never_pooled_with_longer_ones(session, tmp_path, capsys,
     assert said == f"left out: 11 smoke runs of {PPO} (convergence), which longer runs are never pooled with"
     assert alone.left_out == smoke.left_out == []
     out = tmp_path / "out"
-    assert run("tianji-report", main, ["build", str(session), str(other), "--out", str(out), "--svg"]) == 0
+    assert run("tianji-report", main, ["build", str(session), str(other), "--out", str(out)]) == 0
     assert said in capsys.readouterr().out
     assert said in (out / "how.html").read_text()
     rows = json.loads((out / "summary.json").read_text())["rows"]

@@ -4,13 +4,12 @@ import re
 from pathlib import Path
 
 import mapped
+import pandas as pd
 import pytest
 
 from reports import dataset, front, picture, readme, sessions
 from reports.__main__ import main as report
-from reports.asynchrony.figures import forecasts, ladder, pays
-from reports.asynchrony.view import Mapped
-from reports.styles import PAGE
+from reports.waiting import Mapped
 from suites.asynchrony import analysis, sweep
 from suites.asynchrony.sweep import Setting
 from suites.records import archive
@@ -68,11 +67,8 @@ def test_predictions_are_judged_on_held_out_cells(view):
     assert [str(miss) for miss in score.misses if miss.workload == FIXED.workload] == [
         f"{FIXED.workload}, tianji-exactly-one-round: 1.73 predicted, 1.30 measured"
     ]
-    assert view.calibration == pytest.approx((3 / 4) ** (1 / 6))
-    # The closed forms of these predictions say the same as they do.
-    closed = {name: (right, of) for name, right, of, _ in view.closed_forms}
-    assert closed["exactly-one-round"] == (0, 2)
-    assert set(closed.values()) == {(0, 2), (1, 2)}
+    assert analysis.calibration(view.cells, view.predictions) == pytest.approx((3 / 4) ** (1 / 6))
+    assert view.sentences[0].startswith("Of 1 held-out cells that are no ties, the winner was predicted exactly in 1")
 
 
 def test_a_prediction_that_is_younger_than_the_session_is_refused(tmp_path):
@@ -81,18 +77,16 @@ def test_a_prediction_that_is_younger_than_the_session_is_refused(tmp_path):
     (view,) = Mapped.all(dataset.load([folder]))
     assert view.predictions is None
     assert view.score is None
-    assert "they are refused, because both must come before its first run" in view.findings[0]
+    assert "they are refused, because both must come before its first run" in view.sentences[0]
     # A plan that was written after the first run is no plan.
     folder = mapped.make(tmp_path / "plan", measured, (OTHER,), mapped.forecast(foretold, (OTHER,)), planned=1.0, blocks=1)
     (view,) = Mapped.all(dataset.load([folder]))
     assert view.predictions is None
-    with PAGE.applied():
-        assert forecasts([view], PAGE) is None
 
 
 def test_a_session_without_predictions_is_shown_without_a_comparison(tmp_path):
     (view,) = Mapped.all(dataset.load([mapped.make(tmp_path / "none", measured, (FIXED,), blocks=1)]))
-    assert view.findings == ["Session s stated no predictions in its plan, so nothing is compared."]
+    assert view.sentences == ["Session s stated no predictions in its plan, so nothing is compared."]
     assert view.cells[0].tie is None, "there is no interval"
     told = mapped.forecast(foretold, (FIXED,))
     assert analysis.score(view.cells, told).of == 0
@@ -105,21 +99,16 @@ def test_contended_cells_take_no_part(tmp_path):
     assert view.cells[0].contended
     assert view.cells[0].share == pytest.approx(0.8)
     assert view.score.ratios == view.score.of == 0
-    assert view.findings == [f"Left out as contended, with more than 70 % of the machine in use: {FIXED.workload}."]
+    assert view.role(view.cells[0]) == "contended"
 
 
-def test_figures_have_a_mark_for_each_cell_and_discipline(view):
-    with PAGE.applied():
-        drawn = {draw.__name__: draw([view], PAGE).marks for draw in (pays, forecasts, ladder)}
-        assert pays([], PAGE) is None
-    shown = drawn["pays"].set_index("cell")
-    assert set(shown.index) == {cell.workload for cell in (FIXED, OTHER, CALIBRATES, CONTROL)}
-    assert shown.loc[FIXED.workload, "winner"] == shown.loc[FIXED.workload, "predicted"] == "relaxed"
-    compared = drawn["forecasts"]
-    assert len(compared) == 4 * 6
-    assert set(compared[compared.held_out].cell) == {FIXED.workload, OTHER.workload}
-    assert set(drawn["ladder"].cell) == {FIXED.workload, OTHER.workload}
-    assert list(drawn["ladder"].rung[:3]) == ["barrier", "overlap", "overlap"]
+def test_the_map_has_a_mark_for_each_cell_with_its_gain(view):
+    (control, fixed) = view.panels()
+    assert [panel.title for panel in (control, fixed)] == ["2 actors", "8 actors"]
+    assert len(control.curves) == 1
+    (won,) = [one for one in fixed.curves if one.y == [3.0]]
+    assert (won.name, won.x, won.text) == ("relaxed", [1.0], ["3.80x"])
+    assert view.panels(fewest=2) == [fixed]
 
 
 def test_the_readme_tells_what_not_waiting_gains_by_actors_and_the_map_is_drawn_where_cells_are_enough(tmp_path, session):
@@ -137,14 +126,15 @@ def test_the_readme_tells_what_not_waiting_gains_by_actors_and_the_map_is_drawn_
 
 
 def test_the_report_has_the_tables(session, tmp_path):
-    assert report(["build", str(session), "--out", str(tmp_path), "--svg"]) == 0
-    lines = (tmp_path / "tables" / "asynchrony-cells.md").read_text().splitlines()
-    assert len(lines) == 2 + 4
-    assert len((tmp_path / "tables" / "asynchrony-forecasts.md").read_text().splitlines()) == 2 + 4 * 7
-    told = (tmp_path / "tables" / "asynchrony-forecasts.md").read_text().splitlines()
-    missed = [line for line in told if line.endswith("| ratio |") and FIXED.workload in line]
-    assert [line.split(" | ")[1] for line in missed] == ["exactly-one-round"]
-    assert "*Predicted*" in (tmp_path / "figures" / "figures.json").read_text()
+    assert report(["build", str(session), "--out", str(tmp_path)]) == 0
+    winners = pd.read_csv(tmp_path / "tables" / "winners.csv").set_index("Cell")
+    assert len(winners) == 4
+    own = winners.loc[FIXED.workload]
+    assert (own["Winner"], own["Predicted winner"], own["Role"]) == ("relaxed", "relaxed", "counts")
+    rules = pd.read_csv(tmp_path / "tables" / "rules-by-cell.csv")
+    assert len(rules) == 4 * 7
+    wrong = rules[(rules["Cell"] == FIXED.workload) & (rules["Rule"] == "exactly-one-round")].iloc[0]
+    assert (wrong["Gain"].split("x")[0], wrong["Predicted"]) == ("1.30", 1.73)
 
 
 def test_groups_are_the_last_rung_beside_a_barrier_of_their_own(tmp_path):
@@ -164,19 +154,11 @@ def test_groups_are_the_last_rung_beside_a_barrier_of_their_own(tmp_path):
     assert [cell.workload for cell in view.cells] == [FIXED.workload], "a rung is no cell of the map"
     assert view.score is not None, "each session is compared with its own predictions"
     assert view.gain(FIXED.workload, "tianji-relaxed")["value"] == pytest.approx(3.8), "sessions are not pooled"
-    with PAGE.applied():
-        marks = ladder([view], PAGE).marks
-    last = marks.iloc[-1]
-    assert (last.rung, last.system) == ("grouped", "tianji-grouped")
-    assert (last.value, last.predicted) == pytest.approx((5.0, 5.1))
-    assert len(marks) == 1 + 7
-    table = view.frame("rungs")
-    assert list(table["Discipline"][-1:]) == ["grouped"]
-    assert list(table["Predicted"][-1:]) == ["5.10"]
+    (rules,) = (one.frame for one in view.tables if one.name == "rules-by-cell")
+    own = rules[rules["Cell"] == f"{FIXED.workload}-ladder"].set_index("Rule")
+    assert own.loc["grouped", "Gain"].startswith("5.00x")
     # In their own session relaxed with one learner has 3.5 times the barrier's throughput.
-    assert table["Over one learner"].iloc[-1].startswith("1.43x")
-    assert set(table["Over one learner"][:-1]) == {"-"}
-    assert len(table) == 7
+    assert own.loc["relaxed", "Gain"].startswith("3.50x")
 
 
 def test_a_session_s_command_names_its_own_cells_and_asks_for_predictions(tmp_path):
@@ -191,43 +173,24 @@ def test_a_session_s_command_names_its_own_cells_and_asks_for_predictions(tmp_pa
     assert "--predictions" not in ladder_s
 
 
-def test_without_groups_nothing_is_compared_with_one_learner(view):
-    assert view.over_one_learner(view.cells[0]) is None
-    assert "grouped" not in set(view.frame("rungs")["Rung"])
-
-
-def split_rate(cell, system, block):
-    """Four simulators of four cores are best, and two of eight second best, whoever waits for whom. Relaxed is faster."""
-    return (1 + 0.3 * block) * {4: 2.0, 2: 1.8}.get(cell.actors, 1.0) * (3.0 if system == "tianji-relaxed" else 1.0)
-
-
-def test_what_a_predicted_split_is_worth(tmp_path):
+def test_a_split_is_no_cell_of_the_map_and_is_shown(tmp_path):
     cells = [cell for cell in sweep.SPLITS if cell.split.serial == 0.1]
-    told = mapped.forecast(lambda cell, system: {2: 3.0}.get(cell.actors, 1.0), cells)
-    folder = mapped.make(tmp_path / "split", split_rate, cells, told, blocks=2)
+    rates = {4: 2.0, 2: 1.8}
+    folder = mapped.make(
+        tmp_path / "split",
+        lambda cell, system, block: (1 + 0.3 * block) * rates.get(cell.actors, 1.0) * (3.0 if system != "tianji" else 1.0),
+        cells,
+        blocks=2,
+    )
     (view,) = Mapped.all(dataset.load([folder]))
-    assert view.cells == [], "a split is no cell of the map"
-    assert view.refusal == ""
-    assert [(one.serial, one.system) for one in view.splits] == [(0.1, "tianji"), (0.1, "tianji-relaxed")]
-    for one in view.splits:
-        assert (view.split_of(one.best), view.split_of(one.chosen)) == ("4 x 4", "2 x 8")
-        assert one.worth["value"] == pytest.approx(0.9)
-    barrier, relaxed = view.splits
-    assert barrier.gain is None
-    assert (relaxed.gain["baseline"], relaxed.gain["value"]) == ("tianji", pytest.approx(3.0))
-    assert len(view.frame("splits")) == 2
-    with PAGE.applied():
-        assert pays([view], PAGE) is None
+    assert view.cells == []
+    assert view.panels() == []
+    (rules,) = (one.frame for one in view.tables if one.name == "rules-by-cell")
+    assert set(rules["Cell"]) == {cell.workload for cell in cells}
+    assert all(gain.startswith("3.00x") for gain in rules[rules["Rule"] == "relaxed"]["Gain"])
 
 
-def test_a_split_without_predictions_is_shown(tmp_path):
-    (view,) = Mapped.all(dataset.load([mapped.make(tmp_path / "split", split_rate, sweep.SPLITS[:5], blocks=1)]))
-    assert view.split_of(view.splits[0].best) == "4 x 4"
-    assert view.splits[0].worth is None
-    assert set(view.frame("splits")["Predicted best"]) == {"-"}
-
-
-def test_auto_is_judged_by_the_best_rule_and_its_price(tmp_path):
+def test_what_auto_chose_stands_beside_the_rules_it_chose_among(tmp_path):
     cell = sweep.FRESH[0]
     rules = dict(zip(sweep.CANDIDATES, (1.0, 1.1, 1.9, 2.0), strict=True))
     chooses = {"tianji-auto": "relaxed", "tianji-auto-priced": "exactly_one_round"}
@@ -249,16 +212,11 @@ def test_auto_is_judged_by_the_best_rule_and_its_price(tmp_path):
     )
     (view,) = Mapped.all(dataset.load([folder]))
     assert view.cells == [], "it is no cell of the map"
-    plain, priced = view.chosen
-    assert (plain.chose, plain.best, plain.price) == (("relaxed",), "tianji-relaxed", 0.0)
-    assert plain.worth["value"] == pytest.approx(0.95)
-    assert plain.good
-    # Samples of relaxed are two rounds old here, and those of exactly one round one: the price makes that one best.
-    assert (priced.chose, priced.best) == (("exactly-one-round",), "tianji-exactly-one-round")
-    assert priced.worth["value"] == pytest.approx(1.7 / 1.9)
-    assert not priced.good
-    assert "Under `auto` with a price of 0.00 a round of age, 1 of 1 cells are within 10 % of the best rule." in view.findings
-    assert len(view.frame("chosen")) == 2
+    (rules,) = (one.frame.set_index("Rule") for one in view.tables if one.name == "rules-by-cell")
+    plain, priced = rules.loc["auto"], rules.loc["auto-priced"]
+    assert (plain["Chose"], priced["Chose"]) == ("relaxed", "exactly-one-round")
+    assert plain["Over the fastest"].startswith("0.950x")
+    assert priced["Over the fastest"].startswith("0.850x")
 
 
 def test_predictions_are_sealed_with_the_session(session, view, tmp_path):
@@ -277,44 +235,7 @@ def sealed(kind, *sessions):
     """A table of these sealed sessions."""
     folder = Path(__file__).parents[2] / "results" / "reference" / "asynchrony"
     (view,) = Mapped.all(dataset.load([folder / f"{name}.parquet" for name in sessions]))
-    return view.frame(kind).astype(str)
-
-
-def test_the_document_s_splits_are_those_of_the_sealed_session():
-    """The page has the middles of intervals, and the best split in bold."""
-    root = Path(__file__).parents[2] / "docs"
-    text = (root / "asynchrony-suite.md").read_text()
-    rows = re.findall(r"^\| (0(?:\.\d)?) \| (barrier|relaxed) \| (.*) \| (\S+x.*?) \|$", text, re.MULTILINE)
-    table = sealed("splits", "split")
-    splits = ["16 x 1", "8 x 2", "4 x 4", "2 x 8", "1 x 16"]
-    assert len(rows) == len(table) == 6
-    for (serial, discipline, rates, worth), (_, told) in zip(rows, table.iterrows(), strict=True):
-        assert (float(serial), discipline) == (float(told["Serial share"]), told["Discipline"])
-        shown = rates.split(" | ")
-        assert [one.strip("*") for one in shown] == [told[name].split(" [")[0] for name in splits]
-        assert [name for name, one in zip(splits, shown, strict=True) if one.startswith("**")] == [told["Best"]]
-        assert told["Predicted best over best"].startswith(worth)
-    gains = (
-        ", ".join(table["Best over the barrier's best"][1::2][:-1]) + " and " + table["Best over the barrier's best"].iloc[-1]
-    )
-    assert gains in text
-
-
-def test_the_document_s_choices_are_those_of_the_sealed_session():
-    """A row of the page is a cell, and has what both forms are worth."""
-    root = Path(__file__).parents[2] / "docs"
-    rows = re.findall(
-        r"^\| (?:constant|tail|straggler|unequal) \| .*\|$", (root / "asynchrony-suite.md").read_text(), re.MULTILINE
-    )
-    table = sealed("chosen", "auto").set_index("Cell")
-    assert len(rows) == len(sweep.FRESH) == len(set(table.index))
-    for row, cell in zip(rows, sweep.FRESH, strict=True):
-        delays, actors, m, rho, best, chose, plain, priced = (one.strip() for one in row.strip("|").split("|"))
-        assert Setting(delays, int(actors), float(m), float(rho)) == cell
-        own = table.loc[cell.workload]
-        assert list(own["Over the best"]) == [plain, priced]
-        assert set(own["Best"]) == {best}
-        assert set(own["Chose"]) == {chose}
+    return next(one.frame for one in view.tables if one.name == kind).astype(str)
 
 
 def test_the_document_s_times_to_the_return_are_those_of_the_sealed_session():
@@ -326,11 +247,10 @@ def test_the_document_s_times_to_the_return_are_those_of_the_sealed_session():
         re.MULTILINE,
     )
     table = sealed("returns", "confirm-first", "confirm-second")
-    relaxed = table[table["Discipline"] == "relaxed"].set_index("Cell")
+    relaxed = table[table["Rule"] == "relaxed"].set_index("Cell")
     assert len(rows) == len(relaxed) == 4
-    for cell, *speedups, steps in rows:
+    for cell, *speedups, _, steps in rows:
         own = relaxed.loc[f"cartpole-ppo-{cell}-to-return"]
         value, low, high = (float(one) for one in re.findall(r"[\d.]+", own["Over the barrier's"]))
-        foretold = float(own["Predicted"].strip("x"))
-        assert [float(one) for one in speedups] == pytest.approx([1 / value, 1 / high, 1 / low, 1 / foretold], rel=0.02)
+        assert [float(one) for one in speedups] == pytest.approx([1 / value, 1 / high, 1 / low], rel=0.02)
         assert own["Over the barrier's steps"] == steps

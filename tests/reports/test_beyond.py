@@ -1,14 +1,10 @@
 """Predictions in a report: drawn as such over what was measured, and part of nothing that was measured."""
 
-import matplotlib.pyplot as plt
 import pytest
 import scaling_bundles as made
 
-from reports import claims, dataset, figures, sections
-from reports.scaling import beyond
-from reports.scaling.bends import lines
-from reports.scaling.view import Scaled
-from reports.styles import PAGE, PAPER
+from reports import claims, dataset, page
+from reports.nodes import Scaled, lines
 from suites.records import forecasts
 from suites.records.forecasts import SCHEMA, SUFFIX, Forecasts, Point
 
@@ -52,42 +48,29 @@ def test_no_row_series_or_claim_has_anything_of_a_prediction(places, data):
     assert data.rows == without.rows
     assert all(data.series[name].equals(frame) for name, frame in without.series.items())
     assert claims.judge(data) == claims.judge(without)
-    tables, others = (sections.tables(one) for one in (data, without))
-    new = [name for name in tables if name not in others]
-    assert [name.endswith("-beyond") for name in new] == [True]
+    tables, others = ({table.name: table.frame for one in page.pages(of) for table in one.tables} for of in (data, without))
+    assert tables.keys() == others.keys()
     assert all(tables[name].equals(frame) for name, frame in others.items())
-    assert tables[new[0]].columns[0].startswith("Predicted")
 
 
-def test_a_line_bends_where_a_node_gives_less_than_half(data):
+def test_lines_are_of_one_topology_discipline_and_bandwidth():
     slow, fast, one = lines(FORECASTS)
     assert (slow.gbit, fast.gbit, one.topology) == (1.0, 10.0, "one learner")
-    assert slow.share(slow.points[3]) == pytest.approx(0.515625)
-    assert slow.bend == slow.points[-1]
-    # It has no point of one node of its own, where a link carries nothing.
-    assert fast.bend is None
+    assert [point.nodes for point in slow.points] == [1, 2, 8, 64, 512]
+
+
+def test_predicted_curves_have_a_diagram_of_their_own(data):
     (view,) = Scaled.all(data)
-    text = view.frame("beyond").to_dict("records")
-    assert [row["Bends on nodes"] for row in text] == ["512", "not up to 512", "8"]
-    assert text[0]["What binds there"] == "Root's core"
-
-
-@pytest.mark.parametrize("style", [PAGE, PAPER])
-def test_predicted_marks_are_told_from_measured_ones(data, style):
-    (drawn,) = figures.draw(data, style, [beyond.PLOT])
-    marks = drawn.drawing.marks
-    predicted, measured = marks[marks["predicted"]], marks[~marks["predicted"]]
-    assert len(predicted) == len(POINTS)
-    assert sorted(measured["nodes"]) == [1, 2, 8]
-    assert set(measured["system"]) == {"tianji"}
-    names = [text.get_text() for text in drawn.drawing.figure.legends[0].get_texts()]
-    assert all(name.startswith(("predicted: ", "measured: ")) for name in names)
+    (group,) = view.groups
+    measured, *predicted = group.panels
+    assert {one.name for one in measured.curves} == {"TianJi"}
+    assert ["predicted, not measured" in panel.title for panel in predicted] == [True, True]
+    assert all(one.name.startswith("predicted: ") for panel in predicted for one in panel.curves)
     # Values are of each node.
-    assert predicted.loc[predicted["nodes"] == 64, "value"].item() == pytest.approx(3_300 / 64)
-    assert "simulated, not measured" in drawn.caption
-    assert "predicted: a learner a node, strict, 1.00 Gbit/s bends on 512 nodes (Root" in " ".join(drawn.found)
-    plt.close(drawn.drawing.figure)
+    (slow, _) = predicted[0].curves
+    assert slow.y[slow.x.index(64.0)] == pytest.approx(3_300 / 64)
 
 
-def test_a_report_without_predictions_has_no_such_figure(places):
-    assert figures.draw(dataset.load([places[0]]), PAGE, [beyond.PLOT]) == []
+def test_a_report_without_predictions_has_no_such_diagram(places):
+    (view,) = Scaled.all(dataset.load([places[0]]))
+    assert [len(group.panels) for group in view.groups] == [1]

@@ -9,7 +9,7 @@ import pytest
 from bundles import unpacked
 
 from programs.cli import run
-from reports import curves
+from reports import charts
 from reports.__main__ import main
 
 RECORDED = "docs/results/smoke.parquet"
@@ -30,7 +30,7 @@ CONTRAST = """
     return [255, 255, 255];
   };
   const low = [];
-  for (const e of document.querySelectorAll("body *:not(svg *)")) {
+  for (const e of document.querySelectorAll("body *:not(svg *):not(.chart *)")) {
     if (![...e.childNodes].some(n => n.nodeType === 3 && n.textContent.trim())) continue;
     if (e.tagName === "OPTION" || e.tagName === "SCRIPT") continue;
     const [a, b] = [light(parts(getComputedStyle(e).color)), light(behind(e))].sort((x, y) => y - x);
@@ -50,7 +50,7 @@ PAGES = ("index.html", "claims.html", "how.html", "pages/cartpole-ppo-zoo.html")
 @pytest.fixture(scope="module")
 def report(tmp_path_factory):
     out = tmp_path_factory.mktemp("browser") / "report"
-    assert run("tianji-report", main, ["build", str(unpacked(RECORDED)), "--out", str(out), "--svg"]) == 0
+    assert run("tianji-report", main, ["build", str(unpacked(RECORDED)), "--out", str(out)]) == 0
     return out
 
 
@@ -87,7 +87,8 @@ def test_pages_say_nothing_to_the_console_and_ask_for_files_of_the_report_alone(
         assert opened.complaints() == []
         asked = opened.requests()
         assert all(address.startswith(report.as_uri()) for address in asked)
-        assert not any(curves.LIBRARY in address or "/curves/" in address for address in asked), "loaded when it is asked for"
+        drawn = any(charts.LIBRARY in address for address in asked)
+        assert drawn is (name.startswith("pages/") and charts.library() is not None), "loaded where something is drawn"
 
 
 ROWS = "[...document.querySelectorAll('#shown tbody tr')].map(r => [...r.cells].map(c => c.innerText))"
@@ -141,9 +142,9 @@ def test_tables_sort_by_number_up_and_down(report, opened):
     show(opened, report / "pages" / "cartpole-ppo-zoo.html")
     sort = """
     (() => {
-      const named = table => [...table.tHead.rows[0].cells].some(c => c.textContent === 'Seconds');
+      const named = table => [...table.tHead.rows[0].cells].some(c => c.textContent === 'Seconds, training');
       const table = [...document.querySelectorAll('table')].find(named);
-      const place = [...table.tHead.rows[0].cells].findIndex(c => c.textContent === 'Seconds');
+      const place = [...table.tHead.rows[0].cells].findIndex(c => c.textContent === 'Seconds, training');
       table.tHead.rows[0].cells[place].querySelector('button').click();
       const said = table.tHead.rows[0].cells[place].getAttribute('aria-sort');
       return [[...table.tBodies[0].rows].map(r => r.cells[place].textContent), said];
@@ -182,27 +183,55 @@ def test_dark_mode_follows_the_system_and_a_button(report, opened):
     assert opened.run(behind) == dark
 
 
-@pytest.mark.skipif(curves.library() is None, reason="needs the package plotly (extra report)")
-def test_curves_are_drawn_when_the_reader_opens_them(report, opened):
-    show(opened, report / "pages" / "cartpole-ppo-zoo.html")
-    opened.run("document.getElementById('open-curves').click()")
-    opened.until("document.querySelectorAll('#plot .scatterlayer .trace').length > 4")
+needs_library = pytest.mark.skipif(charts.library() is None, reason="needs the package plotly (extra report)")
+
+
+@needs_library
+@pytest.mark.parametrize(("width", "scheme"), [(360, "light"), (1920, "dark")])
+def test_diagrams_are_drawn_within_the_page_and_a_reader_chooses_among_them(report, opened, width, scheme):
+    show(opened, report / "pages" / "cartpole-ppo-zoo.html", width, scheme)
+    opened.until("document.querySelectorAll('.chart .main-svg').length >= 6")
+    assert opened.run("document.querySelectorAll('.chart').length") == 3
+    assert opened.run("document.documentElement.scrollWidth <= innerWidth")
+    lines = "document.querySelectorAll('.chart')[0].querySelectorAll('.scatterlayer .trace').length"
+    assert opened.run(lines) > 10
+    opened.run(
+        "(s => { s.value = '3'; s.dispatchEvent(new Event('change')); })(document.querySelector('.chart').parentElement."
+        "querySelector('select'))"
+    )
+    opened.until("document.querySelector('.chart').ariaLabel === 'evaluated return over steps'")
     assert opened.complaints() == []
     assert all(
         address.startswith(report.as_uri()) for address in opened.requests() if not address.startswith(("data:", "blob:"))
     )
 
 
+@needs_library
+def test_diagrams_follow_the_mode(report, opened):
+    show(opened, report / "pages" / "cartpole-ppo-zoo.html")
+    opened.until("document.querySelectorAll('.chart .xtitle').length >= 3")
+    ink = "document.querySelector('.chart .xtitle').style.fill"
+    light = opened.run(ink)
+    opened.run("document.getElementById('theme').click()")
+    opened.until(f"{ink} !== {light!r}")
+    opened.run("document.getElementById('theme').click(); localStorage.removeItem('theme')")
+
+
 def test_a_copy_without_the_library_says_so(report, opened, tmp_path):
     page = report / "pages" / "cartpole-ppo-zoo.html"
-    text = page.read_text()
-    if "open-curves" not in text:
-        pytest.skip("needs the package plotly (extra report)")
     (tmp_path / "pages").mkdir()
-    (tmp_path / "pages" / page.name).write_text(text)
+    (tmp_path / "charts").mkdir()
+    (tmp_path / "pages" / page.name).write_text(page.read_text())
+    data = report / "charts" / "cartpole-ppo-zoo.js"
+    (tmp_path / "charts" / data.name).write_text(data.read_text())
     show(opened, tmp_path / "pages" / page.name)
-    opened.run("document.getElementById('open-curves').click()")
-    opened.until("document.getElementById('curves-said').textContent.includes('has no interactive curves')")
+    opened.until("document.getElementById('charts-said').innerText.includes('has no charts')")
+
+
+def test_no_page_is_large(report):
+    for page in report.rglob("*.html"):
+        data = report / "charts" / f"{page.stem}.js"
+        assert page.stat().st_size + (data.stat().st_size if data.exists() else 0) < 300_000, page.name
 
 
 def test_pages_can_be_used_without_seeing_them(report, opened):
@@ -212,10 +241,9 @@ def test_pages_can_be_used_without_seeing_them(report, opened):
         roles = [node["role"]["value"] for node in tree if not node["ignored"]]
         for landmark in ("banner", "main", "navigation", "contentinfo"):
             assert landmark in roles, landmark
-        pictures = opened.run("[...document.querySelectorAll('figure img')].map(s => [s.alt, s.loading])")
+        pictures = opened.run("[...document.querySelectorAll('.chart')].map(s => [s.role, s.ariaLabel])")
         assert bool(pictures) == name.startswith("pages/")
-        assert all(any(c.isdigit() for c in words) for words, _ in pictures), "an alternative text states what was found"
-        assert {loading for _, loading in pictures} <= {"lazy"}
+        assert all(role == "img" and words for role, words in pictures), "the tables have the numbers"
         assert opened.run("[...document.querySelectorAll('select')].every(s => s.labels.length === 1)")
         assert opened.run("[...document.querySelectorAll('th')].every(t => t.scope)")
         assert opened.run("document.documentElement.lang") == "en"

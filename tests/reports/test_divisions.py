@@ -6,7 +6,7 @@ import pytest
 from bundles import EVENTS, WORKLOAD, make
 
 from reports import dataset, picker, sessions
-from reports.convergence.view import Trained
+from reports.training import Trained
 from suites.records.events import Episode, Evaluation, Snapshot
 
 MARKS = {

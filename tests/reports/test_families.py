@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from reports import families
-from reports.convergence.view import Trained
-from reports.view import View
+from reports.training import Trained
 from suites.statistics.intervals import paired_ratio
 
 
@@ -58,6 +57,6 @@ def test_steps_are_over_those_of_the_synchronous_system(label, ratio):
 def test_a_system_that_needs_significantly_fewer_steps_is_named():
     steps = {"rllib": row(0.8, 0.7, 0.9), "sb3": row(0.9, 0.7, 1.2), "few": row(0.5, n=3)}
     view = SimpleNamespace(steps=lambda label, kind: steps.get(label) if kind == "training" else None, title=str.upper)
-    view.fewer = lambda label: View.fewer(view, label)
-    assert View.suspected(view, "rllib") == "RLLIB (another algorithm? training 0.800x the steps)"
-    assert [View.suspected(view, label) for label in ("sb3", "few", "sync")] == ["SB3", "FEW", "SYNC"]
+    view.fewer = lambda label: Trained.fewer(view, label)
+    assert Trained.suspected(view, "rllib") == "RLLIB (another algorithm? training 0.800x the steps)"
+    assert [Trained.suspected(view, label) for label in ("sb3", "few", "sync")] == ["SB3", "FEW", "SYNC"]

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from reports import dataset, front, readme
-from reports.convergence.view import Trained
 from reports.headline import headline
+from reports.training import Trained
 from reports.verdict import verdicts
 
 REFERENCE = Path(__file__).parents[2] / "results" / "reference" / "convergence"

@@ -15,9 +15,8 @@ from scipy import stats
 from programs.cli import run
 from reports import dataset, paper, picker
 from reports.__main__ import main
-from reports.convergence.figures import PLOTS, ratio_marks
-from reports.convergence.view import Trained
-from reports.scaling.view import Scaled
+from reports.nodes import Scaled
+from reports.training import Trained
 
 # What its fixtures make is made once.
 pytestmark = pytest.mark.xdist_group("reports-machines")
@@ -82,9 +81,8 @@ def test_ratios_of_both_stand_beside_each_other(data):
         blocks = tianji.merge(rllib, on=["session", "block"])
         expected = stats.gmean(blocks["seconds_y"] / blocks["seconds_x"])
         assert view.fast("tianji", "rllib", "training").row["value"] == pytest.approx(expected)
-    marks = ratio_marks([ours, other]).query("kind == 'training'")
-    assert list(marks["conditions"]) == [OURS, OTHER]
-    assert np.divide(*marks["value"].iloc[::-1]) == pytest.approx(2.0)
+    ratios = [view.fast("tianji", "rllib", "training").row["value"] for view in (ours, other)]
+    assert np.divide(*ratios[::-1]) == pytest.approx(2.0)
     bars = {choice.machine: own for choice, own in picker.bars(data).items() if choice.kind == "training"}
     assert set(bars) == {OURS, OTHER}
     assert {bar.runs for own in bars.values() for bar in own} == {5}
@@ -92,7 +90,7 @@ def test_ratios_of_both_stand_beside_each_other(data):
 
 def test_a_page_and_a_paper_name_the_machine_where_there_are_several(data, source, tmp_path):
     out = tmp_path / "report"
-    assert run("tianji-report", main, ["build", str(source), "--out", str(out), "--svg"]) == 0
+    assert run("tianji-report", main, ["build", str(source), "--out", str(out)]) == 0
     page = (out / "index.html").read_text()
     titles = [re.search("<h1>([^<]+)</h1>", file.read_text())[1] for file in (out / "pages").iterdir()]
     assert {title.partition("(")[2] for title in titles} == {f"{OURS})", f"{OTHER})"}
@@ -103,11 +101,10 @@ def test_a_page_and_a_paper_name_the_machine_where_there_are_several(data, sourc
     claims = {claim["id"]: claim for claim in json.loads((out / "claims.json").read_text())["claims"]}
     of_rllib = claims["tianji-onpolicy-rllib"]["findings"]
     assert [one["machine"] for one in of_rllib] == [OURS, OTHER] * 2, "a line a reading and machine"
-    (plate,) = paper.draw(data, [plot for plot in PLOTS if plot.name == "ratios"])
-    titles = [axis.get_title(loc="left") for axis in plate.drawing.figure.axes]
-    assert titles == [f"{WORKLOAD} ({OURS})", f"{WORKLOAD} ({OTHER})"], "a panel a machine"
+    (plate,) = (plate for plate in paper.plates(data) if plate.name == "costs")
+    assert [panel.title for panel in plate.panels] == [f"{WORKLOAD} ({OURS})", f"{WORKLOAD} ({OTHER})"], "a panel a machine"
     alone = tmp_path / "alone"
-    assert run("tianji-report", main, ["build", str(source / "ours"), "--out", str(alone), "--svg"]) == 0
+    assert run("tianji-report", main, ["build", str(source / "ours"), "--out", str(alone)]) == 0
     assert f"({OURS})" not in report_pages.read(alone), "one machine goes without saying"
 
 
@@ -118,7 +115,8 @@ def test_a_setting_of_nodes_has_a_section_a_machine(tmp_path):
             edit(path, environment=manifest(path)["environment"] | {"cpu_model": model})
     views = Scaled.all(dataset.load([tmp_path]))
     assert [view.key.machine.partition(" of ")[2] for view in views] == ["another processor", "one processor"]
-    assert [view.blocks for view in views] == ["5 blocks", "5 blocks"], "not ten"
+    counts = [{row["n"] for row in view.table.where(metric="unique_consumption_samples_per_s").rows} for view in views]
+    assert counts == [{5}, {5}], "not ten"
     assert all(len(view.usable) == 10 for view in views)
 
 
@@ -131,5 +129,5 @@ def test_values_of_a_further_axis_are_apart_too(tmp_path):
     assert {row["options"]["bound"] for row in data.rows} == {1, 4}
     views = Scaled.all(data)
     assert [view.apart for view in views] == ["bound = 1", "bound = 4"]
-    assert [view.blocks for view in views] == ["5 blocks", "5 blocks"]
+    assert {row["n"] for view in views for row in view.table.where(metric="unique_consumption_samples_per_s").rows} == {5}
     assert len({view.slug for view in views}) == 2

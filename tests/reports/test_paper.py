@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+import scaling_bundles as made
 from bundles import unpacked
 from commands import refusal
 
 from programs.cli import run
-from reports import dataset
+from reports import dataset, picker
+from reports import paper as plates
 from reports.__main__ import main
 
 # What its fixtures make is made once.
@@ -39,11 +41,8 @@ def names(paper):
 
 def test_every_figure_comes_in_every_form(paper):
     found = names(paper)
-    assert found == [
-        *(f"convergence-{name}" for name in ("curves", "ratios", "seconds", "times")),
-        *("scaling-throughput", "scaling-wire", "staleness-balance"),
-    ]
-    every = {f"{name}.{kind}" for name in found for kind in KINDS} | {"all.tex", "figures.json"}
+    assert found == ["costs", "curves", "nodes", "time"]
+    every = {f"{name}.{kind}" for name in found for kind in KINDS} | {"all.tex"}
     assert {path.name for path in paper.iterdir()} == every
 
 
@@ -65,32 +64,43 @@ def test_captions_say_what_bars_are_and_how_many_runs_there_are(paper):
         assert caption[1].endswith("."), name
         assert rf"\includegraphics[width=\columnwidth]{{{name}.pdf}}" in tex
         assert tex.count("{") == tex.count("}"), name
-    for name in ("convergence-times", "scaling-throughput"):
+    for name in ("costs", "nodes"):
         assert "95" in (paper / f"{name}.tex").read_text()
+        assert "Machine" in (paper / f"{name}.tex").read_text(), "what was measured on what"
         assert r"\begin{tabular}" in (paper / f"{name}.tex").read_text()
     inputs = re.findall(r"\\input\{(.+)\}", (paper / "all.tex").read_text())
     assert sorted(inputs) == names(paper)
 
 
 def test_what_is_drawn_is_what_was_measured(paper):
-    """The forest's numbers are those of summary.json; points have their intervals where there are five blocks."""
-    drawn = pd.read_csv(paper / "convergence-ratios.csv")
-    rows = dataset.load([SOURCES[0]]).rows
-    for _, line in drawn.iterrows():
-        keys = {
-            "workload": line["workload"],
-            "system": line["system"],
-            "baseline": line["baseline"],
-            "threshold_kind": line["kind"],
-        }
-        metric = "_".join(["time_to_threshold_ratio", *([line["bound"]] if isinstance(line["bound"], str) else [])])
-        (row,) = [r for r in rows if r["metric"] == metric and all(r[k] == v for k, v in keys.items())]
-        assert line["value"] == pytest.approx(row["value"], rel=1e-4)
-    points = pd.read_csv(paper / "scaling-throughput.csv")
-    points = points[points["metric"].notna()]
-    assert set(points["nodes"]) == {1, 2, 3, 4, 6, 8}
-    assert points["ci_low"].notna().all()
-    assert (points["n"] == 5).all()
+    """Bars are those of the first page; points have their intervals where there are five blocks."""
+    drawn = pd.read_csv(paper / "costs.csv")
+    data = dataset.load([SOURCES[0]])
+    bars = {
+        (choice.workload, bar.title): bar.costs["seconds"][0]
+        for choice, own in picker.bars(data).items()
+        if choice.kind == "training"
+        for bar in own
+    }
+    smoke = drawn[drawn["panel"] == "cartpole-ppo-zoo (2 cores of AMD EPYC)"]
+    own = drawn if smoke.empty else smoke
+    assert len(own)
+    for _, line in own[own["name"] == "RLlib"].iterrows():
+        assert line["seconds"] == pytest.approx(bars["cartpole-ppo-zoo", "RLlib"], rel=1e-3)
+    points = pd.read_csv(paper / "nodes.csv")
+    measured = points[points["name"].isin(["TianJi", "XingTian-style"])]
+    assert set(measured["nodes"]) == {1, 2, 3, 4, 6, 8}
+    assert measured["low"].notna().all()
+
+
+def test_many_workloads_go_on_in_a_second_figure(tmp_path, monkeypatch):
+    monkeypatch.setattr(plates, "PANELS", 1)
+    for mode in ("weak", "strong"):
+        made.session(tmp_path, made.Setting(scaling=mode, trains=False), systems=("tianji",), counts=(1, 2), blocks=1)
+    found = list(plates.plates(dataset.load([tmp_path])))
+    assert [one.name for one in found] == ["nodes", "nodes-2"]
+    assert [len(one.panels) for one in found] == [1, 1]
+    assert [bool(one.tables) for one in found] == [True, False]
 
 
 def test_the_same_bundles_give_the_same_bytes(paper, tmp_path):

@@ -25,10 +25,16 @@ def frame(system, seconds, machine="m", options="", kind="training"):
     return pd.DataFrame(lines)
 
 
+class Measured(SimpleNamespace):
+    """A dataset; two of them are never the same."""
+
+    __hash__ = object.__hash__
+
+
 def data(*frames):
     every = pd.concat(frames, ignore_index=True)
     bundles = [SimpleNamespace(manifest=SimpleNamespace(system=one, system_title=one.upper())) for one in set(every["system"])]
-    return SimpleNamespace(series={"crossings": every, "staleness-crossings": pd.DataFrame()}, bundles=bundles)
+    return Measured(series={"crossings": every, "staleness-crossings": pd.DataFrame()}, bundles=bundles)
 
 
 def test_a_cost_is_all_that_was_spent_over_the_successes():

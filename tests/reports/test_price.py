@@ -1,43 +1,12 @@
-"""What a report says of the price suite: statements need enough pairs, and the figure has every setting."""
+"""What a report says of the price suite: a diagram with every setting, a table, and the fitted price."""
 
+import pandas as pd
 import priced
 import pytest
+from bundles import unpacked
 
-from reports import dataset
+from reports import dataset, waiting
 from reports.__main__ import main as report
-from reports.price.figures import product
-from reports.price.view import Point, Priced, statements
-from reports.styles import PAGE
-
-
-def point(lag, rate, value, n=30, width=1.05):
-    return Point(lag, rate, {"value": value, "ci_low": value / width, "ci_high": value * width, "n": n, "censored": 0})
-
-
-def test_a_product_that_decides_is_not_shown_to_be_wrong():
-    points = [point(4, 0.001, 1.5), point(2, 0.002, 1.54), point(1, 0.004, 1.48), point(1, 0.001, 1.1)]
-    assert statements(points, 30) == [
-        "Settings with the same lag times learning rate are not shown to differ: the intervals of all 3 pairs overlap."
-    ]
-
-
-def test_two_settings_of_one_product_that_differ_are_named():
-    points = [point(4, 0.001, 1.5), point(2, 0.002, 1.8), point(1, 0.004, 1.3)]
-    assert statements(points, 30) == [
-        "Lag times learning rate alone does not decide: at 0.004, lag 1 at 0.004 takes 1.30x [1.24, 1.37] and lag 2 at 0.002 "
-        "takes 1.80x [1.71, 1.89]."
-    ]
-
-
-def test_there_is_no_statement_below_thirty_pairs():
-    few = [point(4, 0.001, 1.5, n=5), point(1, 0.004, 3.0, n=29)]
-    assert statements(few, 30) == ["n = 5 and 29: no statement (at least 30 paired seeds)."]
-    # What has enough is judged among itself.
-    found = statements([*few, point(2, 0.002, 1.5), point(4, 0.001, 1.6)], 30)
-    assert found[0].startswith("n = 5 and 29: no statement")
-    assert found[1].startswith("Settings with the same")
-    # Without two settings of one product there is nothing to compare.
-    assert statements([point(1, 0.001, 1.1), point(1, 0.002, 1.2)], 30) == []
 
 
 @pytest.fixture(scope="module")
@@ -48,23 +17,25 @@ def recorded(tmp_path_factory):
     return priced.make(tmp_path_factory.mktemp("price") / "session", steps)
 
 
-def test_the_figure_has_a_mark_for_each_lag_and_learning_rate(recorded):
-    views = Priced.all(dataset.load([recorded]))
-    with PAGE.applied():
-        drawn = product(views, PAGE)
-    marks = drawn.marks.set_index(["lag", "learning_rate"])
-    assert set(marks.index) == {(lag, rate) for lag in (1, 4) for rate in (0.001, 0.004)}
-    assert marks.loc[(4, 0.001), "product"] == marks.loc[(1, 0.004), "product"] == 0.004
-    assert marks.loc[(4, 0.001), "value"] == pytest.approx(1.4, rel=0.01)
-    titles = [axis.get_title(loc="left") for axis in drawn.figure.axes]
-    assert [title.splitlines()[1] for title in titles] == ["n = 5: no statement"]
-    assert product([], PAGE) is None
+def test_the_diagram_has_a_mark_for_each_lag_and_learning_rate(recorded):
+    (group,), _ = waiting.of_price(dataset.load([recorded]))
+    (panel,) = group.panels
+    marks = {(one.name, x): y for one in panel.curves for x, y in zip(one.x, one.y, strict=True)}
+    # Settings of one product lie on each other, where it decides.
+    assert marks["learning rate 0.001", 0.004] == pytest.approx(1.4, rel=0.01)
+    assert marks["learning rate 0.004", 0.004] == pytest.approx(1.4, rel=0.01)
+    assert len(marks) == 4
 
 
-def test_the_report_refuses_a_statement_and_has_the_table(recorded, tmp_path):
-    assert report(["build", str(recorded), "--out", str(tmp_path), "--svg"]) == 0
-    tables = sorted(path.name for path in (tmp_path / "tables").glob("price-*.md"))
-    assert len(tables) == 2
-    lines = (tmp_path / "tables" / tables[0]).read_text().splitlines()
-    assert [line.split(" | ")[0] for line in lines[2:]] == ["| 0", "| 1", "| 4"]
-    assert "no statement (at least 30 paired seeds)" in (tmp_path / "figures" / "figures.json").read_text()
+def test_without_such_runs_there_is_nothing():
+    assert waiting.of_price(dataset.load([unpacked("docs/results/smoke.parquet")])) == ([], [])
+
+
+def test_the_table_has_a_line_for_each_setting(recorded, tmp_path):
+    assert report(["build", str(recorded), "--out", str(tmp_path)]) == 0
+    table = pd.read_csv(tmp_path / "tables" / "price.csv")
+    assert sorted(set(table["Lag"])) == [0, 1, 4]
+    assert len(table) == 6
+    own = table[(table["Lag"] == 4) & (table["Learning rate"] == 0.001)].iloc[0]
+    assert own["Over lag 0's"].startswith("1.40x [")
+    assert own["Pairs"] == "5"

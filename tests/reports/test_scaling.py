@@ -3,7 +3,6 @@
 import csv
 import dataclasses
 import json
-from pathlib import Path
 
 import pytest
 import report_pages
@@ -14,18 +13,17 @@ from scipy import stats
 from programs.cli import run
 from reports import dataset
 from reports.__main__ import main
-from reports.scaling.view import Scaled
-from reports.tables import markdown
+from reports.nodes import Scaled
 
 # What its fixtures make is made once.
 pytestmark = pytest.mark.xdist_group("reports-scaling")
 
 SYSTEMS = ("tianji", "xingtian", "rllib", "tianji-copies", "xingtian-copies")
-WEAK = "scaling-cartpole-ppo-nodes-netns-weak"
+WEAK = "cartpole-ppo-nodes (weak)"
 
 
 def build(folder, out):
-    assert run("tianji-report", main, ["build", str(folder), "--out", str(out), "--svg"]) == 0
+    assert run("tianji-report", main, ["build", str(folder), "--out", str(out)]) == 0
     text = (out / "summary.json").read_text()
     rows = json.loads(text, parse_constant=lambda c: pytest.fail(f"{c} in summary.json"))["rows"]
     return rows, report_pages.read(out)
@@ -52,62 +50,37 @@ def test_rows_have_the_schema_of_all_suites(report):
             assert row["ci_low"] is row["ci_high"] is None
 
 
-def test_every_figure_table_and_series_is_there(report):
+def test_the_table_the_diagram_and_series_are_there(report):
     out, _, _ = report
-    figures = {path.name for path in (out / "figures").iterdir()}
-    assert {f"scaling-{name}.svg" for name in ("throughput", "convergence", "wire")} <= figures
-    made_tables = {path.stem for path in (out / "tables").iterdir()}
-    assert {
-        f"{WEAK}-{name}" for name in ("most", "speedup", "nodes", "times", "laws", "traffic", "checks", "setup")
-    } <= made_tables
+    with (out / "tables" / "nodes.csv").open() as file:
+        lines = list(csv.DictReader(file))
+    assert {line["Workload"].partition(" ")[0] for line in lines} == {"cartpole-ppo-nodes", made.LINK.workload}
+    text = (out / "charts" / "nodes.js").read_text()
+    panels = [panel for group in json.loads(text[len("charts(") : -3]) for panel in group["panels"]]
+    assert next(panel["title"] for panel in panels) == WEAK
+    assert {one["name"] for one in panels[0]["curves"]} >= {"TianJi", "XingTian-style", "RLlib", "fitted law"}
     series = {path.stem for path in (out / "series").iterdir()}
     assert {f"scaling-{name}" for name in ("points", "curves", "nodes", "checks", "laws", "crossings")} <= series
     with (out / "series" / "scaling-points.csv").open() as file:
         assert sum(line["workload"] == "cartpole-ppo-nodes" for line in csv.DictReader(file)) == len(SYSTEMS) * 5 * 5
 
 
-@pytest.mark.parametrize("machine", ["reference", "xeon"])
-def test_the_tables_in_the_document_are_those_of_the_bundles(machine):
-    root = Path(__file__).parents[2]
-    data = dataset.load([root / "results" / machine / "scaling"])
-    document = (root / "docs" / "notebook" / "2026-11-scaling.md").read_text()
-    found = Scaled.all(data)
-    assert found
-    for scaled in found:
-        assert markdown(scaled.frame("most")) in document
-
-
 def test_the_speed_up_on_the_page_is_what_went_in(report):
     out, _, page = report
-    with (out / "tables" / f"{WEAK}-speedup.csv").open() as file:
-        (line,) = [line for line in csv.DictReader(file) if line["System"] == "TianJi"]
+    with (out / "tables" / "nodes.csv").open() as file:
+        own = [
+            line for line in csv.DictReader(file) if (line["Workload"], line["System"], line["Nodes"]) == (WEAK, "TianJi", "8")
+        ]
+    (line,) = own
     eight, one = ([made.rate("tianji", nodes, block) for block in range(5)] for nodes in (8, 1))
     expected = stats.gmean([many / single for many, single in zip(eight, one, strict=True)])
-    assert float(line["8 nodes"].split("x")[0]) == pytest.approx(expected, abs=0.005)
-    assert f"On 8 nodes TianJi trains on {line['8 nodes']} as many different samples a second as on one" in page
+    assert float(line["Gain"].split("x")[0]) == pytest.approx(expected, abs=0.005)
+    assert line["Gain"].split(" [")[0] in page
 
 
-def test_the_page_says_what_nodes_are_and_what_stands_outside_their_budgets(report):
+def test_the_page_says_what_nodes_are(report):
     _, _, page = report
-    for text in (
-        "Scaling, CPU-bound, weak: CartPole-v1",
-        "Scaling, link-bound, weak: Images",
-        "Emulated nodes of one machine",
-        "a budget of 0.2 of a core",
-        "a link of 1,000 Mbit/s",
-        "Environments by number of nodes: 8 on 1, 16 on 2, 32 on 4, 48 on 6, 64 on 8.",
-        "Only these keys of the workload differ between numbers of nodes: environments.",
-        "0.320 [0.320, 0.320] cores with RLlib",
-        "can be read in two ways",
-        "the ratio of both speed-ups is",
-        "Bytes that TianJi hands to sockets on 8 nodes are 1.0080 times the payload",
-        "0.196 to 0.199",
-        "nothing crosses",
-        "0 of 5",
-        "Universal Scalability Law",
-        "arXiv:0808.1431",
-        "Nodes are emulated.",
-    ):
+    for text in ("Nodes are emulated", "do not communicate", "Universal Scalability Law", "arXiv:0808.1431"):
         assert text in page, text
     assert "/tmp" not in page
 
@@ -116,39 +89,35 @@ def test_deviations_are_told_once_for_all_systems_and_numbers_of_nodes(tmp_path)
     made.session(tmp_path / "in", systems=("tianji", "xingtian"), counts=(1, 2, 4), blocks=1)
     data = dataset.load([tmp_path / "in"])
     for m in (b.manifest for b in data.bundles):
-        own = [f"{m.nodes} explorers.", "Two alike: 1.", "Two alike: 2."] if m.system == "xingtian" else []
+        own = [f"{m.nodes} explorers."] if m.system == "xingtian" else []
         m.deviations[:] = [f"{m.nodes} nodes are emulated.", "Links are slow.", *own]
     (scaled,) = Scaled.all(data)
-    told = {one["system"]: one["lines"] for one in scaled.deviations()}
-    assert told == {
-        "All systems": ["4 nodes are emulated. (on 4 nodes; on 1 and 2 with their numbers)", "Links are slow."],
+    assert scaled.deviations() == {
+        "All systems": ["4 nodes are emulated.", "Links are slow."],
         "TianJi": [],
-        "XingTian-style": ["4 explorers. (on 4 nodes; on 1 and 2 with their numbers)", "Two alike: 1.", "Two alike: 2."],
-    }
+        "XingTian-style": ["4 explorers."],
+    }, "of lines that differ by numbers alone, that of the most nodes"
     bundles = [b for b in data.bundles if b.manifest.system == "tianji"]
     rows = data.table.where(system="tianji")
     (scaled,) = Scaled.all(dataclasses.replace(data, bundles=bundles, table=rows))
-    (alone,) = scaled.deviations()
-    assert alone["system"] == "TianJi"
-    assert len(alone["lines"]) == 2
+    (alone,) = scaled.deviations().items()
+    assert (alone[0], len(alone[1])) == ("TianJi", 2)
 
 
 def test_a_smoke_session_with_one_block_two_counts_and_no_copies(tmp_path):
     made.session(tmp_path / "in", systems=("tianji", "xingtian"), counts=(1, 8), blocks=1)
     rows, page = build(tmp_path / "in", tmp_path / "out")
     assert {row["value"] for row in rows if row["metric"] == "usl_contention"} == {None}
-    assert "a fit needs 5 numbers of nodes; there are 2" in page
+    assert "a fit needs 5 numbers of nodes; there are 2" in (tmp_path / "out" / "series" / "scaling-laws.csv").read_text()
     assert "Fewer than five blocks" in page
-    assert "independent copies (n" not in page
-    assert "(n = 1 block)" in page
+    assert "fitted law" not in (tmp_path / "out" / "charts" / "nodes.js").read_text()
 
 
 def test_one_number_of_nodes_alone_has_a_throughput_and_no_speed_up(tmp_path):
     made.session(tmp_path / "in", Setting(scaling="strong", trains=False), systems=("tianji",), counts=(8,), blocks=1)
     _, page = build(tmp_path / "in", tmp_path / "out")
-    assert (tmp_path / "out" / "figures" / "scaling-throughput.svg").exists()
     assert "Throughput by number of nodes" in page
-    assert "How many times its own throughput" not in page
+    assert "Gain</th>" not in page
 
 
 def test_failed_runs_and_such_as_end_too_soon_are_shown_with_their_reason(tmp_path, capsys):
@@ -176,4 +145,5 @@ def test_a_bar_in_a_systems_name_does_not_break_tables(tmp_path):
     for path in sorted(path.parent for path in folder.rglob("bundle.json")):
         made.edit(path, system_title="TianJi | mine")
     (scaled,) = Scaled.all(dataset.load([folder]))
-    assert set(scaled.frame("nodes")["System"]) == {"TianJi / mine"}
+    (table,) = scaled.tables
+    assert set(table.frame["System"]) == {"TianJi / mine"}

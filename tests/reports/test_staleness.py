@@ -2,19 +2,16 @@
 
 import json
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
 import pytest
 from bundles import unpacked
 
 from reports import dataset
-from reports.staleness.view import Balanced
-from reports.tables import markdown
+from reports.training import Balanced
 
-ROOT = Path(__file__).parents[2]
 RECORDED = "results/reference/staleness"
-PPO, WAITING = "cartpole-ppo-zoo", "cartpole-ppo-waiting"
+PPO = "cartpole-ppo-zoo"
 
 
 @pytest.fixture(scope="module")
@@ -59,23 +56,16 @@ def test_nothing_beyond_the_bound_was_trained_on_and_no_chunk_twice():
             assert counters["learner_chunks_duplicated"] == counters["learner_chunks_lost"] == 0
 
 
-def test_the_findings_follow_from_the_intervals(data):
-    lines = views(data)[PPO].findings
-    assert len(lines) == 2
-    for line, kind in zip(lines, ("training", "evaluated"), strict=True):
-        keys = {"system": "tianji", "metric": "steps_to_threshold_ratio", "threshold_kind": kind}
-        row = data.table.one(suite="staleness", workload=PPO, baseline="tianji-relaxed", **keys)
-        assert kind in line
-        assert ("not shown" in line) == (row["ci_high"] > 1.10)
-    assert views(data)["cartpole-dqn-zoo"].findings == []
-
-
-def test_the_tables_in_the_document_are_those_of_the_bundles(data):
-    document = (ROOT / "docs" / "notebook" / "2026-11-balance.md").read_text()
-    for workload in (PPO, WAITING, "cartpole-dqn-zoo", "cartpole-impala"):
-        for part in ("balance", "returns"):
-            assert markdown(views(data)[workload].frame(part)) in document
-    assert markdown(views(data)[WAITING].frame("waiting")) in document
+def test_a_page_has_curves_and_a_line_for_each_form_of_the_balance(data):
+    view = views(data)[PPO]
+    (table,) = view.tables
+    lines = table.frame.set_index("System")
+    assert {"TianJi", "TianJi, relaxed", "TianJi, one-sided"} <= {name.partition(" (another")[0] for name in lines.index}
+    assert float(lines.loc["TianJi", "Actors wait"]) > 0.2
+    (curves, *_) = view.groups
+    assert next(panel.title for panel in curves.panels) == "training return over seconds"
+    bold = [one for one in curves.panels[0].curves if not one.faint]
+    assert [one.name for one in bold] == [view.title(label) for label in view.shown]
 
 
 def test_consumption_over_production_is_what_the_workload_says_where_there_is_a_rule(data):

@@ -48,7 +48,7 @@ def test_every_system_side_by_side(tiny, tmp_path, capsys, monkeypatch):
     assert [e.version for e in cells["sb3"].events if isinstance(e, Snapshot)][-1] == 32
 
     capsys.readouterr()
-    assert report(["build", str(out), "--out", str(tmp_path / "report"), "--svg"]) == 0
+    assert report(["build", str(out), "--out", str(tmp_path / "report")]) == 0
     rows = json.loads((tmp_path / "report" / "summary.json").read_text())["rows"]
     ratios = {(r["system"], r["baseline"]) for r in rows if r["metric"] == "time_to_threshold_ratio"}
     peers = {(ours, peer) for ours in ("tianji", "tianji-relaxed", "sync") for peer in ("xingtian", "rllib", "sb3")}

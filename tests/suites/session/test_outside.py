@@ -103,7 +103,7 @@ def test_a_suite_and_an_axis_from_outside(toy, tmp_path, capsys):
 def test_its_rows_are_in_a_report_and_values_of_an_axis_are_not_pooled(toy, tmp_path):
     out = tmp_path / "out"
     assert run("tianji-bench", suites, ["run", "toy", "--seeds", "5", "--out", str(out)]) == 0
-    assert run("tianji-report", reports, ["build", str(out), "--out", str(tmp_path / "report"), "--svg"]) == 0
+    assert run("tianji-report", reports, ["build", str(out), "--out", str(tmp_path / "report")]) == 0
     rows = json.loads((tmp_path / "report" / "summary.json").read_text())["rows"]
     found = {(row["system"], row["options"]["bound"]): (row["value"], row["n"]) for row in rows if row["suite"] == "toy"}
     assert found == {("slow", 1): (1.0, 5), ("slow", 4): (4.0, 5), ("fast", 1): (10.0, 5), ("fast", 4): (40.0, 5)}

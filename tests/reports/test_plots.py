@@ -7,10 +7,9 @@ import pytest
 import scaling_bundles as made
 
 from reports import dataset
-from reports.figures import draw
-from reports.looks import look
-from reports.marks import OPEN, TICKS_AT_MOST, intervals, legend, plain_log
-from reports.styles import PAGE, PAPER
+from reports.charts import Axis, Curve, Panel
+from reports.nodes import Scaled
+from reports.plots import LIGHT, PAPER, TICKS_AT_MOST, draw, plain_log
 
 
 def drawn_ticks(inches, low, high):
@@ -40,7 +39,7 @@ def test_ticks_have_plain_numbers_that_do_not_touch(inches, low, high):
 
 
 def test_longer_axes_say_more():
-    with PAGE.applied():
+    with LIGHT.applied():
         few, many = (drawn_ticks(inches, 0.8, 100)[0] for inches in (0.7, 8))
     assert set(few) < set(many)
 
@@ -53,36 +52,24 @@ def test_an_axis_of_less_than_a_decade_has_numbers_too(low, high):
     assert not touching, texts
 
 
-def drawn_marks(rows):
-    figure, axis = plt.subplots()
-    made_of = intervals(axis, "tianji", "TianJi", "nodes", rows)
-    faces = [line.get_markerfacecolor() for line in axis.lines if len(line.get_xdata()) and line.get_marker() != "None"]
-    legend(figure, [axis], 4, made_of)
-    texts = [text.get_text() for text in figure.legends[0].get_texts()]
-    bars = sum(len(one.get_segments()) for one in axis.collections)
-    plt.close(figure)
-    return faces, bars, texts
-
-
-def test_a_mark_without_an_interval_is_open_and_the_legend_says_so():
-    row = {"metric": "m", "unit": "s", "value": 2.0, "n": 5, "censored": 0}
-    known, unknown = row | {"nodes": 1, "ci_low": 2.0, "ci_high": 2.0}, row | {"nodes": 2, "ci_low": None, "ci_high": None}
-    colour = look("tianji").colour
-    assert drawn_marks([known]) == ([colour], 1, ["TianJi"]), "an interval of no width is one"
-    assert drawn_marks([known, unknown]) == ([colour, "none"], 1, ["TianJi", OPEN])
-
-
-@pytest.mark.parametrize("kind", ["throughput", "convergence"])
-def test_a_page_and_a_paper_draw_the_same(tmp_path, kind):
+def test_a_paper_draws_what_the_pages_draw(tmp_path):
+    """Every point of a diagram is in the figure, and each row of bars begins where the last one ended."""
     made.session(tmp_path, systems=("tianji", "xingtian", "tianji-copies"), counts=(1, 8), blocks=2)
-    data = dataset.load([tmp_path])
+    (view,) = Scaled.all(dataset.load([tmp_path]))
+    (group,) = view.groups
+    with PAPER.applied():
+        figure = draw(group.panels, PAPER, 2.0)
+    printed = [tuple(line.get_ydata()) for line in figure.axes[0].lines]
+    assert [tuple(one.y) for one in group.panels[0].curves] == printed[: len(group.panels[0].curves)]
+    named = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert named == list(dict.fromkeys(one.name for one in group.panels[0].curves if one.legend))
+    plt.close(figure)
 
-    def lines(style):
-        (found,) = (one.drawing.figure for one in draw(data, style) if one.name.endswith(kind))
-        return [[tuple(line.get_ydata()) for line in axis.lines] for axis in found.axes]
 
-    shown, printed = lines(PAGE), lines(PAPER)
-    assert any(any(axis) for axis in printed)
-    for axis, column in zip(shown, printed, strict=False):
-        assert set(column) <= set(axis)
-    plt.close("all")
+def test_bars_of_one_row_follow_each_other():
+    bars = [Curve(name=name, x=[10.0, 20.0], y=["a", "b"], colour="#111111") for name in ("works", "waits")]
+    with PAPER.applied():
+        figure = draw([Panel("t", Axis("%"), Axis(""), bars, "bars")], PAPER, 2.0)
+    ends = [(patch.get_x(), patch.get_width()) for patch in figure.axes[0].patches]
+    assert ends == [(0.0, 10.0), (0.0, 20.0), (10.0, 10.0), (20.0, 20.0)]
+    plt.close(figure)
