@@ -43,6 +43,8 @@ WAITS = {
 """What a role does, or waits for; waiting is grey."""
 APART = {cell.workload for cell in (*sweep.SPLITS, *sweep.FRESH)}
 """Cells that are not on the map."""
+SIDE = {"tail": 0.88, "straggler": 1.14}
+"""By what cells of these delays are moved sideways, because others have the same rho and M."""
 PRICE_KIND = "evaluated"
 """Return of the price. Episodes of training are of policies that are already old."""
 
@@ -229,8 +231,9 @@ class Mapped(View):
 
     def _won(self, cell: Cell) -> Curve:
         name = self.discipline(cell.winner.system)
+        delays = next((one.delays for one in sweep.CELLS if one.workload == cell.workload), "")
         row = {"value": cell.m, "ci_low": None}
-        return _mark(name, cell.rho, row, f"{cell.winner.ratio:.2f}x" + " contended" * cell.contended)
+        return _mark(name, cell.rho * SIDE.get(delays, 1.0), row, f"{cell.winner.ratio:.2f}x" + " contended" * cell.contended)
 
     @property
     def groups(self) -> list[Group]:

@@ -107,7 +107,7 @@ def test_the_map_has_a_mark_for_each_cell_with_its_gain(view):
     assert [panel.title for panel in (control, fixed)] == ["2 actors", "8 actors"]
     assert len(control.curves) == 1
     (won,) = [one for one in fixed.curves if one.y == [3.0]]
-    assert (won.name, won.x, won.text) == ("relaxed", [1.0], ["3.80x"])
+    assert (won.name, won.x, won.text) == ("relaxed", [0.88], ["3.80x"])
     assert view.panels(fewest=2) == [fixed]
 
 
