@@ -11,13 +11,11 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from reports.table import Row
-from reports.tables import inverse, number, with_interval
+from reports.tables import number, with_interval
 from suites.statistics.crossings import RATIO, RESTRICTED, RUNNING
 
 METRIC = RATIO
 SIGNS = {"at_least": "> ", "at_most": "< ", "": ""}
-WORDS = {"at_least": "more than ", "at_most": "less than ", "": ""}
-INVERSES = {"at_least": "at_most", "at_most": "at_least"}
 NOTHING, NEITHER = "-", "not comparable"
 
 
@@ -63,12 +61,6 @@ class Told(NamedTuple):
     def exact(self) -> bool:
         """Whether it is a ratio over all blocks."""
         return self.row is not None and not self.bound and not self.row["censored"]
-
-    @property
-    def inverse(self) -> Told:
-        """Of the other one to this one."""
-        rows = (inverse(self.mean), inverse(self.running))
-        return Told(inverse(self.row), INVERSES.get(self.bound, self.bound), self.neither, *rows)
 
 
 def told(find: Callable[[str], Row | None]) -> Told:

@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
-import pandas as pd
 from msgspec import Struct, field
 
 from reports.dataset import Dataset
@@ -147,13 +146,6 @@ class Judged(Struct, frozen=True, kw_only=True):
     def beside(self) -> list[Evidence]:
         """What was measured against systems of the same code, and does not decide."""
         return [one for one in self.evidence if one.beside is not None and one.value is not None]
-
-    @property
-    def told(self) -> list[tuple[str, str]]:
-        """Reading and measured value, where there is one; with the machine, where there are several."""
-        known = [one for one in self.evidence if one.measured != "-"]
-        several = len({(one.reading, one.system) for one in known}) < len(known)
-        return [(f"{one.reading}, on {one.machine}" if several else one.reading, one.measured) for one in known]
 
 
 def ledger(path: Path = LEDGER) -> tuple[Claim, ...]:
@@ -291,20 +283,6 @@ def verdict(low: float | None, high: float | None, claimed: float | None, *, sha
     if low > turning:
         return "direction holds"
     return "contradicted" if high < turning else "inconclusive"
-
-
-def table(judged: Sequence[Judged]) -> pd.DataFrame:
-    """A line a claim: what is claimed, the verdict, and the readings that were measured."""
-    return pd.DataFrame(
-        {
-            "Claim": claim.says,
-            "Source": claim.source,
-            "Claimed": claim.claimed,
-            "Verdict": f"{MARKS[claim.verdict]} {claim.said}".strip(),
-            "Measured here": "; ".join(f"{reading}: {measured}" for reading, measured in claim.told) or "-",
-        }
-        for claim in judged
-    )
 
 
 def write(judged: Sequence[Judged], out: Path) -> None:

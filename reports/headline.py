@@ -11,10 +11,9 @@ from typing import NamedTuple
 from reports import families
 from reports.dataset import Dataset
 from reports.messages import Traffic
-from reports.nodes import Scaled
 from reports.pairs import REFERENCE, first_runs, on_own_code
 from reports.table import Row
-from reports.training import Trained, views
+from reports.training import Trained
 from reports.verdict import KINDS, Question, Verdict, verdicts
 
 KIND = KINDS[0]
@@ -60,16 +59,6 @@ class Answer(NamedTuple):
     verdicts: list[Verdict]
 
 
-class Fewer(NamedTuple):
-    """A system that may be another algorithm."""
-
-    title: str
-    workload: str
-    kind: str
-    row: Row
-    """Its steps over those of the reference."""
-
-
 class Slower(NamedTuple):
     """A pipe that moves messages faster than TianJi's channel, in one place."""
 
@@ -91,10 +80,6 @@ class Headline(NamedTuple):
     """In the order of the questions; those of which nothing was measured are left out."""
     engineering: list[float]
     """The synchronous system of the same code over the systems of other code: ratios by workload, least first."""
-    fewer: list[Fewer]
-    """Systems that need significantly fewer steps than the reference of their algorithm."""
-    nodes: list[tuple[str, int, Row]]
-    """By experiment and number of nodes, throughput over the XingTian-style system's."""
     missed: list[Missed]
     slower: list[Slower]
     """The largest gap first."""
@@ -108,8 +93,6 @@ def headline(data: Dataset) -> Headline:
     return Headline(
         list(found.values()),
         engineering=sorted(_engineering(data)),
-        fewer=list(_fewer(views(data))),
-        nodes=list(_nodes(data)),
         missed=[one for view in Trained.all(data) for one in _missed(view)],
         slower=sorted(_slower(Traffic.all(data)), key=lambda one: one.worst["value"]),
     )
@@ -137,20 +120,6 @@ def _engineering(data: Dataset) -> Iterator[float]:
             told = view.fast(view.synchronous or "", opponent, KIND)
             if not on_own_code(opponent) and told.row is not None and told.exact:
                 yield told.row["value"]
-
-
-def _fewer(views: Iterable[Trained]) -> Iterator[Fewer]:
-    for view in views:
-        for label in view.shown:
-            for kind, row in view.fewer(label).items():
-                yield Fewer(view.title(label), view.name, kind, row)
-
-
-def _nodes(data: Dataset) -> Iterator[tuple[str, int, Row]]:
-    for scaled in Scaled.all(data):
-        row = scaled.over("unique_consumption_ratio", "xingtian", scaled.most)
-        if row is not None:
-            yield scaled.name, scaled.most, row
 
 
 def _slower(places: Iterable[Traffic]) -> Iterator[Slower]:

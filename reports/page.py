@@ -96,7 +96,7 @@ def build(data: Dataset, out: Path) -> Path:
     judged, made = claims.judge(data), list(pages(data))
     claims.write(judged, out)
     (out / "tables").mkdir(exist_ok=True)
-    frames = {one.name: one.frame for page in made for one in page.tables} | _costs(data) | {"claims": claims.table(judged)}
+    frames = {one.name: one.frame for page in made for one in page.tables} | _costs(data)
     for name, frame in frames.items():
         escaping.csv(frame, out / "tables" / f"{name}.csv")
     charts.write({page.name: page.groups for page in made if page.groups}, out)

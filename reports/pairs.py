@@ -14,8 +14,6 @@ SYNCHRONOUS = ("sync", "sync-one")
 """The same code where everybody waits, with as many actors as TianJi or with one: the first that ran stands for both."""
 SAME_CODE = ("xingtian",)
 """Peers made of the same code as the reference: what they differ by is discipline, not engineering."""
-PEER = "xingtian"
-"""The system that the published speed-up on nodes was held against."""
 NODE_SYSTEMS = (
     "tianji",
     "tianji-fan-in-2",

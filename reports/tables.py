@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Any
-
-import pandas as pd
 
 from reports import escaping
 from reports.table import Row
@@ -68,21 +65,6 @@ def seconds_text(seconds: float) -> str:
     return f"{number(seconds / 1e-9)} ns"
 
 
-def fine(row: Row | None) -> str:
-    """With four places: what is to be told from 1, or from 0, is in the third."""
-    if row is None or row["value"] is None:
-        return "-"
-    text = f"{row['value']:.4f}"
-    return text if row["ci_low"] is None else f"{text} [{row['ci_low']:.4f}, {row['ci_high']:.4f}]"
-
-
-def spread(column: pd.Series[Any], scale: float = 1.0) -> str:
-    """The least and the most of what is known: `0.196 to 0.199`."""
-    known = column.dropna().astype(float) * scale
-    ends = dict.fromkeys(number(float(end)) for end in ([] if known.empty else [known.min(), known.max()]))
-    return " to ".join(ends) or "-"
-
-
 def pieces(text: str) -> list[str]:
     """A cell as pieces between which a line may break: a value, its interval, and what comes after."""
     return [piece for piece in re.split(r" (?=\[)|(?<=\]) ", text) if piece]
@@ -96,8 +78,3 @@ def pipe_table(heads: Iterable[str], lines: Iterable[Iterable[object]]) -> str:
 
     heads = list(heads)
     return "\n".join([row(heads), "|" + " --- |" * len(heads), *map(row, lines)])
-
-
-def markdown(frame: pd.DataFrame) -> str:
-    """A frame as a table of Markdown."""
-    return pipe_table(frame.columns, frame.itertuples(index=False)) + "\n"

@@ -13,11 +13,8 @@ from typing import Any
 import jinja2
 
 from programs.characters import visible
-from reports import bounds, escaping, pairs, tables
-from suites.scaling.ratios import SELF
-from suites.statistics.crossings import KINDS
-from suites.statistics.intervals import MINIMUM_FOR_INTERVAL
-from suites.statistics.summary import AGAIN
+from reports import escaping, tables
+from reports.pairs import REFERENCE
 
 TEXT = jinja2.Environment(
     loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
@@ -29,30 +26,14 @@ TEXT = jinja2.Environment(
 )
 TEXT.filters.update(
     number=tables.number,
-    size=tables.size_text,
     counted=tables.counted,
-    seconds=tables.seconds_text,
     interval=tables.with_interval,
-    fine=tables.fine,
-    ratio=bounds.counted,
-    inverse=tables.inverse,
-    spread=tables.spread,
     pieces=tables.pieces,
     pipes=tables.pipe_table,
     latex=escaping.latex,
     markdown=escaping.markdown,
 )
-TEXT.globals.update(
-    reference=pairs.REFERENCE,
-    relaxed=pairs.RELAXED,
-    same_code=pairs.SAME_CODE,
-    peer=pairs.PEER,
-    itself=SELF,
-    again=AGAIN,
-    kinds=KINDS,
-    fewest_blocks=MINIMUM_FOR_INTERVAL,
-    bound_words=bounds.WORDS,
-)
+TEXT.globals["reference"] = REFERENCE
 LATEX = TEXT.overlay(variable_start_string="<<", variable_end_string=">>")
 """Of LaTeX, which is full of braces."""
 
@@ -68,9 +49,6 @@ class Words:
 
     def __init__(self, template: str, of: Any) -> None:
         self._macros = TEXT.get_template(template).make_module({"v": of})
-
-    def __contains__(self, macro: str) -> bool:
-        return hasattr(self._macros, macro)
 
     def lines(self, macro: str, *arguments: Any) -> list[str]:
         """Its paragraphs, each as one line; those that are empty are left out."""

@@ -243,8 +243,6 @@ def test_of_several_machines_the_one_of_the_claims_kind_decides_or_else_the_weak
     assert judged.verdict == expected
     first = [one for one in judged.evidence if one.reading == "first"]
     assert {one.machine for one in first if one.value} == {row["machine"] for row in rows if row["value"]}, "a line a machine"
-    if sum(one.value is not None for one in first) > 1:
-        assert all(reading.endswith(("processor", "server", "laptop")) for reading, _ in judged.told)
 
 
 def test_claims_json_and_the_table_have_every_claim(tmp_path):
@@ -253,4 +251,3 @@ def test_claims_json_and_the_table_have_every_claim(tmp_path):
     told = json.loads((tmp_path / "claims.json").read_text())
     assert told["schema"] == claims.SCHEMA
     assert told["claims"][0]["findings"][0]["ci_low"] == 4.5
-    assert list(claims.table(judged)["Verdict"]) == ["? inconclusive"]
