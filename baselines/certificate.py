@@ -18,9 +18,8 @@ from numpy.typing import NDArray
 from baselines.workload import Workload
 from tianji.algorithms import dqn_torch, networks, networks_torch, ppo_torch
 from tianji.algorithms.networks import ActorCritic, FlatNetwork, QNetwork, Vector
-from tianji.algorithms.replay import transitions_of
 from tianji.environments.description import EnvDescription
-from tianji.layout import rollout_layout
+from tianji.layout import Views, rollout_layout
 
 TOLERANCE = 1e-5
 """Tolerance of the largest absolute difference, relative to the largest reference value if that exceeds 1."""
@@ -216,3 +215,26 @@ def compare(workload: str, system: str, evidence: Mapping[str, NDArray[Any]], ex
         error = float(difference.max(initial=0.0))
         findings.append(Equivalence(workload, system, quantity, error, scale, error <= TOLERANCE * scale))
     return findings
+
+
+def transitions_of(chunk: Views) -> dict[str, NDArray[Any]]:
+    """Transitions of a chunk without stacks, one row each, in order of (step, environment).
+
+    The next observation of a truncated step is the last one of its episode, not the first one after the reset. The next
+    observation of a terminated step does not matter, because its value is not used.
+    """
+    t, b = chunk["action"].shape
+    shape = chunk["observation"].shape[2:]
+    following = chunk["observation"][1:]
+    truncated = chunk["truncated"]
+    cut = int(truncated.sum())
+    if cut:
+        following = following.copy()
+        following[truncated] = chunk["final_observation"][:cut]
+    return {
+        "observation": chunk["observation"][:-1].reshape(t * b, *shape),
+        "next_observation": following.reshape(t * b, *shape),
+        "action": chunk["action"].reshape(-1),
+        "reward": chunk["reward"].reshape(-1),
+        "terminated": chunk["terminated"].reshape(-1),
+    }

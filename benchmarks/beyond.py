@@ -27,8 +27,8 @@ from suites.session import catalogue
 from suites.statistics import usl
 from tianji.config import PPOConfig, TrainConfig
 from tianji.environments.description import EnvDescription
-from tianji.worlds.forecast import ENDLESS, forecast
-from tianji.worlds.machines import Machine
+from tianji.simulation.forecast import ENDLESS, forecast
+from tianji.simulation.machines import Machine
 
 EXPERIMENT, WORKLOAD = "ppo-cpu-weak", "cartpole-ppo-nodes"
 RECORDED = Path("results/reference/scaling/ppo-five-blocks.parquet")
@@ -51,7 +51,7 @@ FEWEST_ROUNDS, MOST_ROUNDS = 4, 32
 
 @dataclass(frozen=True)
 class Recorded:
-    """Times of work as recorded cells have them, in seconds of a core (`tianji.worlds.pretended.Times`)."""
+    """Times of work as recorded cells have them, in seconds of a core (`tianji.simulation.stand_ins.Times`)."""
 
     fragment_s: float
     samples_s: float

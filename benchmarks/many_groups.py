@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from tianji.config import PPOConfig, TrainConfig
 from tianji.environments.description import EnvDescription
 from tianji.messages import Done, FromRole
-from tianji.worlds.machines import Machine
-from tianji.worlds.simulated import Simulation
+from tianji.simulation.machines import Machine
+from tianji.simulation.world import Simulation
 
 CARTPOLE = EnvDescription("CartPole-v1", (4,), "<f4", 0, 2)
 STEPS, ENVIRONMENTS = 32, 8

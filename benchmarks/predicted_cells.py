@@ -33,10 +33,10 @@ from suites.testbed.control_groups import PERIOD_US
 from tianji.config import TrainConfig
 from tianji.launch.node import Cluster, Node
 from tianji.roles.learner import Learner
+from tianji.simulation.calibration import Calibration, Drawn, load
+from tianji.simulation.machines import Machine
+from tianji.simulation.world import Simulation
 from tianji.telemetry import Account, took, took_seconds
-from tianji.worlds.calibration import Calibration, Drawn, load
-from tianji.worlds.machines import Machine
-from tianji.worlds.simulated import Simulation
 
 STANDS_FOR = {"xingtian": "tianji-one-learner"}
 """A system that is not made of the roles, and the topology that predicts it: one learner, and explorers on all nodes. What its

@@ -10,13 +10,13 @@ import tempfile
 import numpy as np
 import pytest
 
+from suites.components.opaque import opaque_layout
 from tianji.channel.arena import anonymous_file
 from tianji.channel.base import EdgeSpec
 from tianji.channel.board import WeightBoard
 from tianji.channel.registry import Channels
 from tianji.channel.ring import RingReader, RingWriter, own_fence, ring_bytes
 from tianji.channel.waiter import Waiter
-from tianji.layout import opaque_layout
 from tianji.messages import Batch, ChunkHeader, Credit, SlotRef, decode_edge, encode
 
 HEADERS = 16

@@ -9,9 +9,9 @@ import torch
 from threadpoolctl import threadpool_limits
 
 from tianji.algorithms import dqn, dqn_numpy, dqn_torch, ppo, ppo_numpy, ppo_torch
-from tianji.algorithms.helper import Helper
 from tianji.algorithms.networks import ActorCritic, QNetwork
 from tianji.algorithms.replay import Experience
+from tianji.algorithms.second_core import Helper
 from tianji.config import DQNConfig, PPOConfig
 from tianji.environments.description import EnvDescription
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Annotated, Any, ClassVar, Literal, cast
+from typing import Annotated, Any, Literal, cast
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -14,8 +14,8 @@ from programs.cli import ConfigError
 from tianji import references
 from tianji.disciplines.auto import Auto, Choice
 from tianji.disciplines.discipline import Discipline
-from tianji.disciplines.facts import Facts
 from tianji.disciplines.registry import chooser, make
+from tianji.disciplines.sizes import Facts
 from tianji.hyperparameters import ALGORITHMS, DQNConfig, Hyperparameters, IMPALAConfig, PPOConfig
 from tianji.settings import Count, Positive, PositiveFloat, Seconds, Settings
 
@@ -211,15 +211,6 @@ def _fill(settings: Settings, name: str, default: Callable[[], Any]) -> None:
 
 class TrainConfig(Settings):
     """All settings of one training run."""
-
-    renamed: ClassVar[dict[str, str]] = {
-        "balance": "is now `discipline.name`: relaxed (it was two-sided), one-sided or off",
-        "lag_bound": "is now `discipline.lag_rounds`, in rounds of updates instead of optimizer steps",
-        "lag_rounds": "is now `discipline.lag_rounds`, of the disciplines relaxed and one-sided",
-        "beyond_bound": "is now `discipline.beyond_bound`, of the disciplines relaxed and one-sided",
-        "kernel": "is now `updater`: auto, numpy or torch",
-    }
-    """Keys of earlier versions, and what replaced each."""
 
     env: str
     """Environment: an id registered with Gymnasium, or your own as `module:name` (see `tianji.environments.making.make`)."""

@@ -87,11 +87,6 @@ class ChunkLayout:
         }
 
 
-def opaque_layout(size_bytes: int) -> ChunkLayout:
-    """Layout of up to `size_bytes` bytes without further structure; a row is a byte."""
-    return ChunkLayout([Field("payload", "|u1", (size_bytes,))])
-
-
 def rollout_layout(
     steps: int,
     environments: int,

@@ -138,31 +138,6 @@ def check_new(path: Path) -> None:
         raise ConfigError(f"{path}: exists and is not empty; name a new folder")
 
 
-def _translated(data: dict[str, Any]) -> dict[str, Any]:
-    """Translate a configuration of an earlier version to the current keys."""
-    names = {"kernel": "updater"} | ({"placement": "ray_placement"} if str(data.get("placement")).isupper() else {})
-    data = {names.get(name, name): value for name, value in data.items()}
-    return _with_a_discipline(data) if "balance" in data else data
-
-
-def _with_a_discipline(data: dict[str, Any]) -> dict[str, Any]:
-    """Translate a configuration of a version that had separate keys instead of a `discipline` table."""
-    rest = {name: value for name, value in data.items() if name not in (*_OLD, "discipline")}
-    if data.get("algo") == "ppo" and data.get("discipline") == "strict":
-        return rest | {"discipline": "strict"}
-    chosen = {"name": {"two-sided": "relaxed"}.get(data["balance"], data["balance"])}
-    defaults = {"lag_rounds": "auto", "beyond_bound": "evict"}
-    chosen |= {name: data[name] for name, default in defaults.items() if data.get(name, default) != default}
-    if (versions := data.get("lag_bound")) is not None:
-        # Earlier versions counted optimizer steps.
-        updates = convert(rest, TrainConfig, "config.json").round_updates
-        chosen["lag_rounds"] = -(-versions // updates) if isinstance(versions, int) else versions
-    return rest | {"discipline": chosen}
-
-
-_OLD = ("balance", "lag_rounds", "beyond_bound", "lag_bound")
-
-
 class Tally(Struct, frozen=True):
     """Counts of a run that continue when it is resumed."""
 
@@ -218,8 +193,7 @@ class RunFolder:
 
     def read_config(self) -> TrainConfig:
         """Read the run's configuration. `ConfigError` if this is not the folder of a run."""
-        data = read_json(self.config)
-        return convert(_translated(data) if isinstance(data, dict) else data, TrainConfig, str(self.config))
+        return convert(read_json(self.config), TrainConfig, str(self.config))
 
     def save_choice(self, choice: Choice) -> None:
         """Write the discipline that the run chose."""

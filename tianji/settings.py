@@ -57,8 +57,6 @@ def _explain(message: str, kind: type) -> str:
     if "unknown key" in text:
         unknown = message.split("`")[1]
         section = _at(kind, message)
-        if unknown in (renamed := getattr(section, "renamed", {})):
-            return f"{text}: it {renamed[unknown]}"
         own = sorted(field.name for field in msgspec.structs.fields(section))
         # The key may be right and its section wrong, or left out.
         elsewhere: dict[str, str] = {}

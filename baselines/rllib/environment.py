@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from baselines.workload import Workload
-from tianji.environments import waiting
+from tianji.environments import simulated
 
 SIMULATED = "tianji-simulated"
 """Name in RLlib's registry, in every process of a cluster."""
@@ -28,7 +28,7 @@ def environment(workload: Workload) -> dict[str, Any]:
     """Keyword arguments of `AlgorithmConfig.environment`."""
     if workload.simulator is None:
         return {"env": workload.env}
-    return {"env": SIMULATED, "env_config": waiting.arguments(workload.env, workload.simulator, workload.atari)}
+    return {"env": SIMULATED, "env_config": simulated.arguments(workload.env, workload.simulator, workload.atari)}
 
 
 def vectorize_mode(workload: Workload) -> str:
@@ -47,7 +47,7 @@ def when_created(workload: Workload) -> Callable[..., None] | None:
 def make(context: Any) -> Any:
     """A vector where RLlib asks for one (it then gives `num_envs`), else one environment that waits by itself."""
     given = dict(context)
-    return waiting.SimulatedVector(**given) if "num_envs" in given else waiting.single(**given)
+    return simulated.SimulatedVector(**given) if "num_envs" in given else simulated.single(**given)
 
 
 def number(*, env: Any, env_context: Any, **_: Any) -> None:
@@ -56,5 +56,5 @@ def number(*, env: Any, env_context: Any, **_: Any) -> None:
     How fast each one is follows from that (`SimulatorConfig.spread`). Env runners count from 1; one within the learner's
     process is 0.
     """
-    if isinstance(env, waiting.SimulatedVector):
+    if isinstance(env, simulated.SimulatedVector):
         env.renumber(max(0, env_context.worker_index - 1) * env.num_envs)

@@ -10,6 +10,7 @@ import time
 import numpy as np
 
 from baselines.xingtian.assignment import Assignment
+from baselines.xingtian.collation import collate
 from baselines.xingtian.mail import Mail
 from baselines.xingtian.memory import SharedMemory
 from baselines.xingtian.messages import Notice, address, decode_header
@@ -127,7 +128,7 @@ class Learner:
         else:
             views = [self._body(chunk.slot) for chunk in chunks]
             if isinstance(algorithm, ppo.PPO):
-                done = complete(algorithm.training(ppo.collate(views, self.assignment.describe), self._steps))
+                done = complete(algorithm.training(collate(views, self.assignment.describe), self._steps))
             else:
                 done = algorithm.update(views, self._steps)
             self._freed += [chunk.slot for chunk in chunks]

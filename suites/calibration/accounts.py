@@ -10,9 +10,9 @@ import msgspec
 from suites.records.events import AnyEvent, Delays, Transfer
 from tianji.config import TrainConfig
 from tianji.messages import Report
+from tianji.simulation.calibration import Durations, Fragment, Round, Work
+from tianji.simulation.machines import Machine
 from tianji.telemetry import BINS_AN_OCTAVE, took, took_seconds
-from tianji.worlds.calibration import Durations, Fragment, Round, Work
-from tianji.worlds.machines import Machine
 
 SMALL_BYTES, LARGE_BYTES = 1 << 10, 1 << 20
 """Messages whose round trips and whose throughput say what an edge takes."""

@@ -13,7 +13,7 @@ from programs.cli import DONE, FAILED, ConfigError
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
 
-    from tianji.worlds.calibration import Calibration
+    from tianji.simulation.calibration import Calibration
 
 ABOUT = "measure what work takes on this machine, for predictions by the simulated world"
 SECONDS = 6.0
@@ -63,7 +63,7 @@ def from_cells(options: Namespace) -> Calibration:
     from suites.calibration.recorded import calibrated
     from suites.records import archive
     from suites.records.bundle import BundleError
-    from tianji.worlds.calibration import load
+    from tianji.simulation.calibration import load
 
     base = load(options.machine)
     try:

@@ -27,10 +27,10 @@ from tianji.environments.description import EnvDescription
 from tianji.launch.node import here
 from tianji.messages import Done, FromRole, Report
 from tianji.run.training import train
+from tianji.simulation.calibration import Calibration, Drawn, Work
+from tianji.simulation.machines import Machine
+from tianji.simulation.world import Simulation
 from tianji.topology import parameters
-from tianji.worlds.calibration import Calibration, Drawn, Work
-from tianji.worlds.machines import Machine
-from tianji.worlds.simulated import Simulation
 
 ENDLESS = 1 << 50
 WINDOW_S, TRIPS, LIMIT_S = 0.5, 500, 60.0

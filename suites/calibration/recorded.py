@@ -27,9 +27,9 @@ from suites.scaling.sweep import EXPERIMENTS
 from tianji.config import TrainConfig
 from tianji.launch.node import Cluster, Node
 from tianji.messages import Report
+from tianji.simulation.calibration import Calibration, Durations, Work
 from tianji.telemetry import took_seconds
 from tianji.topology import parameters
-from tianji.worlds.calibration import Calibration, Durations, Work
 
 
 def calibrated(base: Calibration, bundles: Iterable[Bundle]) -> Calibration:

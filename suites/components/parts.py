@@ -25,6 +25,7 @@ from msgspec.structs import replace
 
 from baselines.system import Task
 from baselines.tianji import Relaxed, TianJi
+from suites.components.opaque import opaque_layout
 from suites.components.unequal import Unequal
 from suites.components.work import Learning, frozen
 from suites.session import catalogue
@@ -33,7 +34,6 @@ from tianji.channel.registry import Channels
 from tianji.channel.waiter import Waiter
 from tianji.config import TrainConfig
 from tianji.environments.delays import scale
-from tianji.layout import opaque_layout
 from tianji.messages import ChunkHeader, Episodes, SlotRef
 from tianji.roles.actor import Rollout, RolloutDone
 from tianji.run.training import train

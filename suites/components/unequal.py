@@ -16,7 +16,7 @@ from tianji.environments.description import EnvDescription
 from tianji.roles.actor import Actor
 from tianji.roles.learner import Learner
 from tianji.roles.role import Effect, Event, Work, WorkDone
-from tianji.worlds.simulated import Simulation
+from tianji.simulation.world import Simulation
 
 Durations = Callable[[int], Iterator[float]]
 """Function from an actor's number to the endless durations of its fragments, in seconds."""

@@ -15,8 +15,8 @@ from programs.cli import ConfigError
 from tianji.config import TrainConfig
 from tianji.environments.description import EnvDescription
 from tianji.roles.learner import Learner
-from tianji.worlds.calibration import StatedWaits
-from tianji.worlds.simulated import Simulation
+from tianji.simulation.calibration import StatedWaits
+from tianji.simulation.world import Simulation
 
 ROUNDS = 400
 """Rounds of a prediction. The first quarter is left out, as in the suite."""

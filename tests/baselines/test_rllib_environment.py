@@ -6,7 +6,7 @@ import pytest
 
 from baselines.rllib import environment as ours
 from suites.session import catalogue
-from tianji.environments import waiting
+from tianji.environments import simulated
 from tianji.environments.delays import Delays
 
 pytest.importorskip("ray.rllib")
@@ -19,14 +19,14 @@ def test_an_env_runner_waits_once_for_all_its_environments(how, monkeypatch):
     from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
 
     slept = []
-    monkeypatch.setattr(waiting, "Delays", functools.partial(Delays, clock=lambda: 0, sleep=slept.append))
+    monkeypatch.setattr(simulated, "Delays", functools.partial(Delays, clock=lambda: 0, sleep=slept.append))
     workload = catalogue.load("cartpole-dqn-latency")
     environment = ours.environment(workload)
     if how == "by a creator":
         tune.register_env("simulator-of-a-test", ours.make)
         environment["env"] = "simulator-of-a-test"
     else:
-        environment["env"] = waiting.FULL_ID
+        environment["env"] = simulated.FULL_ID
     config = (
         DQNConfig()
         .environment(**environment)

@@ -3,7 +3,7 @@
 import pytest
 
 from benchmarks.many_groups import Stated, main, simulated
-from tianji.worlds.machines import Machine
+from tianji.simulation.machines import Machine
 
 TIMES = Stated(fragment_s=0.05, round_s=0.02, model_s=0.001)
 ROUNDS, SAMPLES = 20, 32 * 8

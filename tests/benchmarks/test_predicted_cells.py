@@ -9,9 +9,9 @@ from programs.cli import ConfigError
 from suites.calibration.recorded import calibrated
 from suites.records import archive
 from suites.scaling.sweep import EXPERIMENTS
+from tianji.simulation.calibration import Calibration, Durations, Fragment, Round, Work, load
+from tianji.simulation.machines import Machine
 from tianji.telemetry import Account, bin_of
-from tianji.worlds.calibration import Calibration, Durations, Fragment, Round, Work, load
-from tianji.worlds.machines import Machine
 
 FRAGMENT, ROUND = 0.004, 0.008
 PPO = EXPERIMENTS["ppo-cpu-weak"]

@@ -8,10 +8,10 @@ import sys
 
 from edges import DEADLINE_S, text
 
+from suites.components.opaque import opaque_layout
 from tianji.channel.base import EdgeSpec
 from tianji.channel.registry import Channels
 from tianji.channel.waiter import Waiter
-from tianji.layout import opaque_layout
 from tianji.messages import ChunkHeader
 
 SPEC = EdgeSpec(opaque_layout(64), 4, 3)

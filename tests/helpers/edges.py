@@ -6,11 +6,12 @@ from collections import defaultdict
 
 import numpy as np
 
+from suites.components.opaque import opaque_layout
 from tianji.channel.base import ChannelError, EdgeSpec, Inlet, Outlet
 from tianji.channel.registry import Channels
 from tianji.channel.security import Keys
 from tianji.channel.waiter import Waiter
-from tianji.layout import ChunkLayout, Field, opaque_layout
+from tianji.layout import ChunkLayout, Field
 from tianji.messages import ChunkHeader
 
 DEADLINE_S = 20

@@ -1,7 +1,7 @@
 """Disciplines for tests of roles."""
 
-from tianji.disciplines.facts import Facts
 from tianji.disciplines.registry import make
+from tianji.disciplines.sizes import Facts
 
 FACTS = {"producers": 2, "slots": 4, "round_chunks": 2, "chunk_samples": 8, "reuse": 4.0, "corrects": True}
 

@@ -275,34 +275,6 @@ def test_a_run_in_lockstep_that_is_interrupted_stores_its_state(tmp_path):
     assert run("tianji", main, more) == 0
 
 
-@pytest.mark.parametrize(
-    ("before", "chosen"),
-    [
-        ({"discipline": "strict", "balance": "two-sided", "lag_rounds": "auto"}, {"name": "strict"}),
-        (
-            {"discipline": "relaxed", "balance": "two-sided", "lag_rounds": 4, "beyond_bound": "correct"},
-            {"name": "relaxed", "lag_rounds": 4, "beyond_bound": "correct"},
-        ),
-        ({"discipline": "relaxed", "balance": "off", "lag_rounds": "auto"}, {"name": "off"}),
-        # A round has 10 updates here.
-        ({"discipline": "relaxed", "balance": "two-sided", "lag_bound": "none"}, {"name": "relaxed", "lag_rounds": "none"}),
-        ({"discipline": "relaxed", "balance": "one-sided", "lag_bound": 21}, {"name": "one-sided", "lag_rounds": 3}),
-    ],
-)
-def test_settings_of_an_earlier_version_name_a_discipline(folder, before, chosen):
-    config = json.loads((folder / "config.json").read_text())
-    del config["discipline"]
-    (folder / "config.json").write_text(json.dumps({**config, **before}))
-    assert RunFolder(folder).read_config().discipline == chosen
-
-
-def test_what_computes_updates_was_called_a_kernel(folder):
-    config = json.loads((folder / "config.json").read_text())
-    del config["updater"]
-    (folder / "config.json").write_text(json.dumps({**config, "kernel": "torch"}))
-    assert RunFolder(folder).read_config().updater == "torch"
-
-
 def test_a_state_of_an_earlier_version_is_refused_in_one_line(folder, capsys):
     path = state_path(RunFolder(folder).state, 0)
     state = read_state(path)

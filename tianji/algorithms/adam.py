@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tianji.algorithms.flat import FlatNetwork, Parts, Vector
-from tianji.algorithms.helper import WORTH, Helper, Later
+from tianji.algorithms.second_core import WORTH, Helper, Later
 from tianji.algorithms.state import Arrays
 from tianji.hyperparameters import DQNConfig, PolicyGradientConfig
 

@@ -18,8 +18,8 @@ from tianji import seeds
 from tianji.algorithms import base
 from tianji.algorithms.base import Explore, FromReplay, Slices
 from tianji.algorithms.flat import Vector
-from tianji.algorithms.helper import WORTH, Helper, Later
 from tianji.algorithms.replay import Experience, Replay
+from tianji.algorithms.second_core import WORTH, Helper, Later
 from tianji.algorithms.state import State, named, part
 from tianji.config import DQNConfig, TrainConfig
 from tianji.environments.description import EnvDescription

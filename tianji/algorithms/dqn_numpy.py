@@ -11,8 +11,8 @@ from tianji.algorithms import adam
 from tianji.algorithms.dqn import Regression
 from tianji.algorithms.flat import Vector
 from tianji.algorithms.gelu import gelu_and_slope
-from tianji.algorithms.helper import Helper
 from tianji.algorithms.mlp import QNetwork, duel, relu, vectors, widths
+from tianji.algorithms.second_core import Helper
 from tianji.algorithms.state import Arrays
 from tianji.hyperparameters import DQNConfig
 

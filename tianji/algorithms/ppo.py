@@ -18,7 +18,7 @@ from tianji import seeds
 from tianji.algorithms import vtrace
 from tianji.algorithms.base import FromRollouts, Slices
 from tianji.algorithms.flat import Vector
-from tianji.algorithms.rollouts import Both, Fragment, Rollouts, Updater, beside, by_length, observations, padded
+from tianji.algorithms.rollouts import Both, Fragment, Rollouts, Updater, by_length, padded
 from tianji.algorithms.state import State
 from tianji.algorithms.vtrace import generalised_advantages
 from tianji.config import PPOConfig, TrainConfig
@@ -167,16 +167,6 @@ def assess_stale(chunks: Sequence[Views], both: Both, describe: EnvDescription, 
     if config.correction == "decoupled":
         return seen.batch(now, advantage, excess + value, value, np.exp(now - seen.behaviour))
     return seen.batch(seen.behaviour, advantage, excess + value, value)
-
-
-@by_length
-def collate(chunks: Sequence[Views], describe: EnvDescription) -> Rollouts:
-    """Batch of chunks whose producers computed `advantage` and `value`. It equals `assess` bit for bit."""
-    action, log_probability, advantage, value = (
-        beside(chunks, name).reshape(-1) for name in ("action", "log_probability", "advantage", "value")
-    )
-    features = observations(chunks, describe)[0][: len(action)]
-    return Rollouts(features, action, log_probability, advantage, advantage + value, value)
 
 
 def normalise(batch: Rollouts) -> Rollouts:

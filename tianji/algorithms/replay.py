@@ -250,26 +250,3 @@ class Replay:
         first = row - self._age[self._at(stream, row)]
         frames = self._observation[self._at(stream[:, None], np.maximum(row[:, None] - back, first[:, None]))]
         return frames[:, :-1], frames[:, 1:]
-
-
-def transitions_of(chunk: Views) -> dict[str, NDArray[Any]]:
-    """Transitions of a chunk without stacks, one row each, in order of (step, environment).
-
-    The next observation of a truncated step is the last one of its episode, not the first one after the reset. The next
-    observation of a terminated step does not matter, because its value is not used.
-    """
-    t, b = chunk["action"].shape
-    shape = chunk["observation"].shape[2:]
-    following = chunk["observation"][1:]
-    truncated = chunk["truncated"]
-    cut = int(truncated.sum())
-    if cut:
-        following = following.copy()
-        following[truncated] = chunk["final_observation"][:cut]
-    return {
-        "observation": chunk["observation"][:-1].reshape(t * b, *shape),
-        "next_observation": following.reshape(t * b, *shape),
-        "action": chunk["action"].reshape(-1),
-        "reward": chunk["reward"].reshape(-1),
-        "terminated": chunk["terminated"].reshape(-1),
-    }

@@ -8,9 +8,9 @@ from typing import Any
 from programs import cores
 from programs.cli import ConfigError
 from tianji.algorithms.flat import ActionValueNetwork, FlatNetwork, Vector
-from tianji.algorithms.helper import Helper
 from tianji.algorithms.mlp import ActorCritic, QNetwork
 from tianji.algorithms.networks import KINDS
+from tianji.algorithms.second_core import Helper
 from tianji.config import TrainConfig
 
 

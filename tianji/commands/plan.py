@@ -52,9 +52,9 @@ def plan(options: Namespace) -> int:
     """Print what is predicted for a cluster."""
     from rich.console import Console
 
-    from tianji.run import plan as planned
     from tianji.run.training import check
-    from tianji.worlds.calibration import load
+    from tianji.simulation import planning as planned
+    from tianji.simulation.calibration import load
 
     if options.machine is None:
         raise ConfigError(

@@ -22,7 +22,7 @@ from tianji.disciplines.laws import (
     in_flight_within,
     one_of_each_in_a_round,
 )
-from tianji.disciplines.waiting import Waiting
+from tianji.disciplines.queues import Waiting
 from tianji.messages import ChunkHeader
 from tianji.settings import Count, Settings
 

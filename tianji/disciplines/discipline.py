@@ -29,10 +29,10 @@ from typing import ClassVar, Literal
 
 from programs.cli import ConfigError
 from tianji.disciplines.balance import Balance, Mode
-from tianji.disciplines.facts import Facts, Unpublished
 from tianji.disciplines.laws import Law
+from tianji.disciplines.queues import Waiting
+from tianji.disciplines.sizes import Facts, Unpublished
 from tianji.disciplines.staleness import StalenessLedger
-from tianji.disciplines.waiting import Waiting
 from tianji.messages import ChunkHeader
 from tianji.settings import Settings
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 from typing import ClassVar
 
 from programs.cli import ConfigError
-from tianji.disciplines.facts import Unpublished
 from tianji.disciplines.laws import Law, each_chunk_once, lag_exactly, one_of_each_in_a_round, waits_for_weights
+from tianji.disciplines.queues import Waiting
+from tianji.disciplines.sizes import Unpublished
 from tianji.disciplines.strict import Strict
-from tianji.disciplines.waiting import Waiting
 
 
 class ExactlyOneRound(Strict):

@@ -15,7 +15,7 @@ from typing import ClassVar
 from programs.cli import ConfigError
 from tianji.disciplines.laws import Law, each_chunk_once, leaves_slots
 from tianji.disciplines.off import Off
-from tianji.disciplines.waiting import Waiting
+from tianji.disciplines.queues import Waiting
 from tianji.messages import ChunkHeader
 
 ROOM = 2

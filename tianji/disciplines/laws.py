@@ -1,6 +1,6 @@
 """Laws of disciplines: properties that always hold, checked over the history of a run in any order of events.
 
-A history records when actors began fragments and which chunks learners trained on. `tianji.worlds.history` writes it.
+A history records when actors began fragments and which chunks learners trained on. `tianji.simulation.historian` writes it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from tianji.disciplines.facts import Facts, Unpublished
+from tianji.disciplines.sizes import Facts, Unpublished
 from tianji.disciplines.staleness import StalenessLedger
 
 

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from tianji.disciplines.facts import Unpublished
 from tianji.disciplines.laws import Law, each_chunk_once, weights_on_schedule
 from tianji.disciplines.off import Off
-from tianji.disciplines.waiting import Waiting
+from tianji.disciplines.queues import Waiting
+from tianji.disciplines.sizes import Unpublished
 from tianji.settings import NonNegativeFloat, Positive, Settings
 
 

@@ -26,7 +26,7 @@ from tianji.disciplines.laws import (
     nothing_after_handing_over,
     rounds_within_memory,
 )
-from tianji.disciplines.waiting import Waiting
+from tianji.disciplines.queues import Waiting
 from tianji.messages import ChunkHeader
 from tianji.settings import Positive, Settings
 

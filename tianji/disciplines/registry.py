@@ -9,7 +9,7 @@ from programs.cli import ConfigError
 from programs.registry import Registry
 from tianji.disciplines.auto import Auto
 from tianji.disciplines.discipline import Discipline
-from tianji.disciplines.facts import Facts
+from tianji.disciplines.sizes import Facts
 from tianji.settings import convert
 
 DISCIPLINES: Registry[type[Discipline]] = Registry(

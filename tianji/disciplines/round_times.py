@@ -148,11 +148,6 @@ def exactly_one_round_s(t: Times) -> float:
     return max(t.slowest_s, t.round_s, t.computing_s)
 
 
-def in_order_s(t: Times, eta: int) -> float:
-    """Time of a round of one fragment of every actor if actors may be `eta` rounds ahead."""
-    return barrier_s(t) if eta == 0 else max(*t.fragments_s, t.round_s, t.computing_s)
-
-
 def free_s(t: Times) -> float:
     """Time of a round of any samples if nobody waits while there is work."""
     return max(t.together_s, t.round_s, t.computing_s)

@@ -13,8 +13,8 @@ from typing import ClassVar
 
 from programs.cli import ConfigError
 from tianji.disciplines.laws import Law, age_within_the_bound, each_chunk_once, one_of_each_in_a_round
+from tianji.disciplines.queues import Waiting
 from tianji.disciplines.strict import Strict
-from tianji.disciplines.waiting import Waiting
 from tianji.messages import ChunkHeader
 from tianji.settings import Count, Settings
 

@@ -12,7 +12,7 @@ from typing import ClassVar
 from programs.cli import ConfigError
 from tianji.disciplines.discipline import Discipline, one_of_each
 from tianji.disciplines.laws import Law, each_chunk_once, lag_at_most, one_of_each_in_a_round, waits_for_weights
-from tianji.disciplines.waiting import Waiting
+from tianji.disciplines.queues import Waiting
 from tianji.messages import ChunkHeader
 
 

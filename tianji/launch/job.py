@@ -14,9 +14,9 @@ from tianji.config import TrainConfig
 from tianji.environments.description import EnvDescription
 from tianji.environments.place import Doing
 from tianji.launch.events import CoreLost, Heard, Listener, Restarted, RoleFailed
+from tianji.launch.first_phase import Trial
 from tianji.launch.node import Cluster
 from tianji.launch.recovery import Recovery, backoff_s
-from tianji.launch.trial import Trial
 from tianji.messages import Started
 from tianji.run_folder import read_values, state_path
 from tianji.topology import RoleSpec, Topology, edges_of

@@ -21,7 +21,7 @@ from tianji.launch.crew import Crew
 from tianji.launch.events import CoreLost, Heard, Listener, Restarted, RoleFailed, Trouble
 from tianji.launch.recovery import Recovery, backoff_s
 from tianji.launch.saves import Saves
-from tianji.launch.silence import Silence
+from tianji.launch.silent_processes import Silence
 from tianji.launch.starts import LOOK_S, Starts
 from tianji.messages import (
     ACTOR_STEPS,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tianji.disciplines.discipline import Discipline
-from tianji.disciplines.waiting import Waiting
+from tianji.disciplines.queues import Waiting
 from tianji.roles.role import Arrived, Credited, Effect, Event, Lack, Release, Role, Send, Trigger
 
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from tianji.disciplines.balance import Balance
 from tianji.disciplines.credits import Credits
 from tianji.disciplines.discipline import Discipline
+from tianji.disciplines.queues import Waiting
 from tianji.disciplines.staleness import Lag, SequenceLedger, Versions
-from tianji.disciplines.waiting import Waiting
 from tianji.messages import LIFE, ChunkHeader, ProtocolError
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from tianji.disciplines.credits import Credits
 from tianji.disciplines.discipline import Discipline
-from tianji.disciplines.facts import Unpublished
+from tianji.disciplines.sizes import Unpublished
 from tianji.messages import ChunkHeader
 from tianji.roles.fusion import Fusion, Membership
 from tianji.roles.intake import Intake
@@ -37,7 +37,7 @@ from tianji.roles.role import (
     WorkDone,
     milliseconds,
 )
-from tianji.roles.training import Adopt, Adopted, Round, Update, UpdateDone
+from tianji.roles.updating import Adopt, Adopted, Round, Update, UpdateDone
 
 TOTALS = ("version", "steps", "optimizer_steps", "rounds")
 FUSION_TOTALS = ("adopted", "steps_elsewhere")

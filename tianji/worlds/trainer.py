@@ -20,7 +20,7 @@ from tianji.environments.description import EnvDescription
 from tianji.faults import NotFinite
 from tianji.layout import shortened
 from tianji.messages import ChunkHeader
-from tianji.roles.training import Adopt, Adopted, Update, UpdateDone
+from tianji.roles.updating import Adopt, Adopted, Update, UpdateDone
 from tianji.run_folder import write_state
 from tianji.worlds.workers import Body, ModelWorker, Views
 

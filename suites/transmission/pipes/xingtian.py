@@ -24,12 +24,12 @@ from baselines.xingtian.broker import HomeBroker
 from baselines.xingtian.mail import Mail, open_control
 from baselines.xingtian.messages import Notice, address, decode_header, decode_notice
 from programs.process import boot
+from suites.components.opaque import opaque_layout
 from suites.transmission.crew import Crew, CrewSamples, Explorer, Follow, followers, sending
 from suites.transmission.pipe import Broadcast, Message, Pipe, Samples, Setting, payload
 from suites.transmission.traffic import group, in_flight
 from tianji.channel.arena import Arena, anonymous_file
 from tianji.channel.board import WeightBoard
-from tianji.layout import opaque_layout
 from tianji.messages import PROTOCOL, ChunkHeader, Hello, SlotRef, Start, Stop, decode_from_role, encode
 from tianji.telemetry import Account
 

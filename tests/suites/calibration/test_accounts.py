@@ -7,11 +7,11 @@ from suites.calibration.accounts import Missing, durations, halved, machine_of, 
 from suites.records.events import Delays, Transfer
 from tianji.config import PPOConfig, TrainConfig
 from tianji.messages import Done, Report
+from tianji.simulation.calibration import Calibration, Drawn
+from tianji.simulation.machines import Machine
 from tianji.telemetry import Account, bin_of
 from tianji.topology import parameters
 from tianji.worlds import lockstep
-from tianji.worlds.calibration import Calibration, Drawn
-from tianji.worlds.machines import Machine
 
 MS = 1_000_000
 CONFIG = TrainConfig(

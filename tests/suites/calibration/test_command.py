@@ -5,8 +5,8 @@ import pytest
 from programs.cli import ConfigError
 from suites import __main__ as suites
 from suites.calibration import measuring
-from tianji.worlds.calibration import Calibration, load
-from tianji.worlds.machines import Machine
+from tianji.simulation.calibration import Calibration, load
+from tianji.simulation.machines import Machine
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,9 @@ from suites.calibration.recorded import between_work, calibrated, report_of
 from suites.records import archive
 from suites.records.events import Counter, Histogram
 from suites.scaling import node_speeds
+from tianji.simulation.calibration import Calibration, load
+from tianji.simulation.machines import Machine
 from tianji.telemetry import bin_of
-from tianji.worlds.calibration import Calibration, load
-from tianji.worlds.machines import Machine
 
 SCALING = ROOT / "results" / "scaling"
 CELLS, EIGHT = SCALING / "cells-at-speed.parquet", SCALING / "fan-in-at-speed.parquet"

@@ -9,13 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
+from baselines.certificate import transitions_of
 from tianji.algorithms import dqn
 from tianji.algorithms.algorithm import make
 from tianji.algorithms.dqn import Regression, epsilon, epsilon_greedy
 from tianji.algorithms.dqn_numpy import NumpyUpdater
 from tianji.algorithms.dqn_torch import TorchUpdater
 from tianji.algorithms.networks import QNetwork
-from tianji.algorithms.replay import Experience, Replay, transitions_of
+from tianji.algorithms.replay import Experience, Replay
 from tianji.config import DQNConfig, NetworkConfig, TrainConfig
 from tianji.environments.description import EnvDescription
 

@@ -9,10 +9,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from baselines.xingtian.collation import collate
 from tianji.algorithms import updaters
 from tianji.algorithms.networks import ActorCritic, SharedActorCritic
 from tianji.algorithms.networks_torch import heads
-from tianji.algorithms.ppo import PPO, assess, assess_stale, collate, normalise
+from tianji.algorithms.ppo import PPO, assess, assess_stale, normalise
 from tianji.algorithms.ppo_numpy import NumpyUpdater
 from tianji.algorithms.ppo_torch import TorchUpdater, loss
 from tianji.algorithms.rollouts import Rollouts, observations

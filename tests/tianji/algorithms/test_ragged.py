@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from baselines.xingtian.collation import collate
 from tianji.algorithms import impala, ppo, updaters
 from tianji.algorithms.networks import ActorCritic
 from tianji.config import IMPALAConfig, PPOConfig, TrainConfig
@@ -140,7 +141,7 @@ def test_cut_chunks_that_their_producers_assessed_are_collated(seed, lengths):
     for chunk in chunks:
         batch = assessed("ppo", [chunk])
         chunk |= {name: getattr(batch, name).reshape(chunk["action"].shape) for name in ("advantage", "value")}
-    whole, collated = assessed("ppo", chunks), ppo.collate(chunks, DESCRIBE)
+    whole, collated = assessed("ppo", chunks), collate(chunks, DESCRIBE)
     for name, column in vars(whole).items():
         if name == "weight":
             assert getattr(collated, name) is column is None

@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from tianji.algorithms.replay import Experience, Replay, transitions_of
+from baselines.certificate import transitions_of
+from tianji.algorithms.replay import Experience, Replay
 from tianji.environments.vector import Stacks
 from tianji.layout import rollout_layout, shortened
 

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from edges import DEADLINE_S, PARAMETERS, SCHEMES, SLOTS, Bench, structured_spec, text
 
+from suites.components.opaque import opaque_layout
 from tianji.channel.base import ChannelError, EdgeSpec
 from tianji.channel.registry import Channels
 from tianji.channel.waiter import Waiter
 from tianji.channel.zmq import Line
-from tianji.layout import opaque_layout
 from tianji.messages import SlotRef
 
 

@@ -11,10 +11,10 @@ from edges import PARAMETERS, SLOTS, Bench, text, vector
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from suites.components.opaque import opaque_layout
 from tianji.channel.base import ChannelError, EdgeSpec
 from tianji.channel.registry import Channels
 from tianji.channel.security import Keys
-from tianji.layout import opaque_layout
 from tianji.messages import (
     PROTOCOL,
     Batch,

@@ -10,9 +10,9 @@ from programs.cli import run
 from tianji.__main__ import main
 from tianji.config import DQNConfig, NetworkConfig, TrainConfig
 from tianji.disciplines.auto import CANDIDATES, choose
-from tianji.disciplines.facts import Facts
 from tianji.disciplines.registry import chooser
 from tianji.disciplines.round_times import Times
+from tianji.disciplines.sizes import Facts
 
 WITHOUT_REPLAY = [one for one in CANDIDATES if one.rule.name != "reactor"]
 

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from programs.cli import ConfigError
 from tianji.config import DQNConfig, IMPALAConfig, NetworkConfig, PPOConfig, SimulatorConfig, TrainConfig
-from tianji.disciplines.facts import Unpublished
 from tianji.disciplines.free import ROOM
 from tianji.disciplines.laws import (
     Began,
@@ -35,18 +34,19 @@ from tianji.disciplines.laws import (
     whole_tags_in_turn,
 )
 from tianji.disciplines.periodic import Periodic
+from tianji.disciplines.queues import Waiting
 from tianji.disciplines.reactor import Reactor
 from tianji.disciplines.registry import DISCIPLINES
 from tianji.disciplines.relaxed import Relaxed
-from tianji.disciplines.waiting import Waiting
+from tianji.disciplines.sizes import Unpublished
 from tianji.environments.making import describe
 from tianji.messages import ChunkHeader, Done, Report, SlotRef, Snapshot
 from tianji.roles import learner
 from tianji.roles.role import Work
-from tianji.roles.training import Update
+from tianji.roles.updating import Update
 from tianji.run.training import train
+from tianji.simulation.historian import Historian
 from tianji.worlds import lockstep
-from tianji.worlds.history import Historian
 
 PPO = PPOConfig(rollout_steps=4, minibatch_size=32, epochs=1)
 DQN = DQNConfig(train_every_steps=24, updates=1, batch_size=8, replay_capacity=400, learning_starts=48)

@@ -15,7 +15,7 @@ from scipy import stats
 from programs.cli import ConfigError
 from tianji import __main__ as command
 from tianji.config import PPOConfig, SimulatorConfig, TrainConfig
-from tianji.environments import delays, waiting
+from tianji.environments import delays, simulated
 from tianji.environments import vector as envs
 from tianji.environments.delays import RANGE, Delays, scale, times
 from tianji.environments.making import ATARI, describe, make
@@ -448,7 +448,7 @@ def test_a_run_on_pictures_is_trained_and_evaluated_from_its_folder(tmp_path, ca
 
 @pytest.fixture
 def by_fake_time(fake, monkeypatch):
-    monkeypatch.setattr(waiting, "Delays", fake.waits)
+    monkeypatch.setattr(simulated, "Delays", fake.waits)
     monkeypatch.setattr(delays, "Delays", fake.waits)
     return fake
 
@@ -457,9 +457,9 @@ PARETO = SimulatorConfig(step_seconds=0.01, reset_seconds=0.3, distribution="par
 
 
 def test_the_vector_is_single_environments_beside_each_other(by_fake_time):
-    fake, plain = by_fake_time, waiting.arguments("CartPole-v1", PARETO)
-    vector = gym.make_vec(waiting.FULL_ID, 3, vectorization_mode="vector_entry_point", first=4, **plain)
-    singles = [gym.make(waiting.FULL_ID, number=4 + i, **plain) for i in range(3)]
+    fake, plain = by_fake_time, simulated.arguments("CartPole-v1", PARETO)
+    vector = gym.make_vec(simulated.FULL_ID, 3, vectorization_mode="vector_entry_point", first=4, **plain)
+    singles = [gym.make(simulated.FULL_ID, number=4 + i, **plain) for i in range(3)]
     reference = SyncVectorEnv([lambda: make("CartPole-v1", simulator=PARETO)] * 3)
     assert vector.metadata["autoreset_mode"] is gym.vector.AutoresetMode.NEXT_STEP
 
@@ -493,7 +493,7 @@ def test_the_vector_is_single_environments_beside_each_other(by_fake_time):
 
 def test_a_vector_can_be_told_its_numbers_later(by_fake_time):
     config = SimulatorConfig(step_seconds=0.01, spread=3.0, spread_over=4)
-    vector = gym.make_vec(waiting.FULL_ID, 2, **waiting.arguments("CartPole-v1", config))
+    vector = gym.make_vec(simulated.FULL_ID, 2, **simulated.arguments("CartPole-v1", config))
     for first, slowest in ((0, 0.005 + 0.01 / 3), (2, 0.015)):
         vector.unwrapped.renumber(first)
         vector.reset(seed=0)
@@ -503,7 +503,7 @@ def test_a_vector_can_be_told_its_numbers_later(by_fake_time):
 
 def test_a_part_of_a_vector_is_reset_without_the_others(by_fake_time):
     config = SimulatorConfig(step_seconds=0.01, reset_seconds=0.1, spread=3.0, spread_over=2)
-    vector = waiting.SimulatedVector(2, "CartPole-v1", {**msgspec.to_builtins(config)})
+    vector = simulated.SimulatedVector(2, "CartPole-v1", {**msgspec.to_builtins(config)})
     vector.reset(seed=[1, 2])
     vector.reset(options={"reset_mask": np.array([True, False])})
     assert by_fake_time.slept == pytest.approx([0.15, 0.05])
@@ -511,4 +511,4 @@ def test_a_part_of_a_vector_is_reset_without_the_others(by_fake_time):
 
 def test_wrong_arguments_of_the_registered_environment_are_named():
     with pytest.raises(ConfigError, match="did you mean `step_seconds`"):
-        gym.make(waiting.FULL_ID, env="CartPole-v1", simulator={"step_secs": 1})
+        gym.make(simulated.FULL_ID, env="CartPole-v1", simulator={"step_secs": 1})

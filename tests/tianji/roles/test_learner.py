@@ -24,7 +24,7 @@ from tianji.roles.role import (
     Work,
     WorkDone,
 )
-from tianji.roles.training import Adopt, Adopted, Update, UpdateDone
+from tianji.roles.updating import Adopt, Adopted, Update, UpdateDone
 
 
 def chunk(producer, sequence=0, version=0, count=8, layout=7):

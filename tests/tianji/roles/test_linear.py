@@ -10,7 +10,7 @@ from tianji.messages import ChunkHeader, SlotRef
 from tianji.roles.buffer import Buffer
 from tianji.roles.learner import Learner
 from tianji.roles.role import Arrived, Begin, PublishWeights, Work, WorkDone
-from tianji.roles.training import UpdateDone
+from tianji.roles.updating import UpdateDone
 
 ROUNDS = 3
 

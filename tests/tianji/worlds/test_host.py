@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from rules import rule
 
+from suites.components.opaque import opaque_layout
 from tianji.channel.base import EdgeSpec
 from tianji.channel.registry import Channels
 from tianji.channel.waiter import Waiter
-from tianji.layout import opaque_layout
 from tianji.messages import Report, SlotRef
 from tianji.roles.actor import Actor, Rollout, RolloutDone
 from tianji.roles.role import Role, Work

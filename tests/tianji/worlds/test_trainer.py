@@ -9,7 +9,7 @@ from tianji.config import DQNConfig, NetworkConfig
 from tianji.environments.making import describe
 from tianji.messages import ChunkHeader, SlotRef
 from tianji.roles.actor import Rollout
-from tianji.roles.training import Adopt, Adopted, Update
+from tianji.roles.updating import Adopt, Adopted, Update
 from tianji.topology import chunk_layout
 from tianji.worlds.sampler import Sampler
 from tianji.worlds.trainer import Trainer

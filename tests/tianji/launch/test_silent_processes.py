@@ -1,6 +1,6 @@
 """Silent processes: when they are pinged, and when they are reported."""
 
-from tianji.launch.silence import Silence
+from tianji.launch.silent_processes import Silence
 
 
 def test_a_process_that_does_not_answer_is_reported_once():

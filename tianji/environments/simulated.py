@@ -2,8 +2,8 @@
 
 There is one environment that waits by itself, and a vector of environments whose waits overlap:
 
-    gymnasium.make("tianji.environments.waiting:Simulated-v0", env="CartPole-v1", simulator={"step_seconds": 0.01})
-    gymnasium.make_vec("tianji.environments.waiting:Simulated-v0", 8, env="CartPole-v1", simulator={"step_seconds": 0.01})
+    gymnasium.make("tianji.environments.simulated:Simulated-v0", env="CartPole-v1", simulator={"step_seconds": 0.01})
+    gymnasium.make_vec("tianji.environments.simulated:Simulated-v0", 8, env="CartPole-v1", simulator={"step_seconds": 0.01})
 
 A vector of single environments in one process waits for one after the other, and so B times too long. Examples are
 `vectorization_mode="sync"` and Stable-Baselines3's `DummyVecEnv`. Use the vector entry point instead, or one process per

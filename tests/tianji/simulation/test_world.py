@@ -8,10 +8,10 @@ from tianji.config import DQNConfig, IMPALAConfig, NetworkConfig, PPOConfig, Tra
 from tianji.disciplines.registry import DISCIPLINES
 from tianji.environments.making import describe
 from tianji.messages import Done, Report, Snapshot
+from tianji.simulation.historian import Historian
+from tianji.simulation.machines import Machine
+from tianji.simulation.world import Simulation
 from tianji.worlds import lockstep
-from tianji.worlds.history import Historian
-from tianji.worlds.machines import Machine
-from tianji.worlds.simulated import Simulation
 
 CARTPOLE = functools.cache(lambda: describe("CartPole-v1"))
 

@@ -20,12 +20,12 @@ from tianji.config import SimulatorConfig, TrainConfig
 from tianji.environments.description import EnvDescription
 from tianji.messages import Report
 from tianji.run.training import train
+from tianji.simulation.calibration import Calibration, Drawn, Durations, Fragment, Round, Work
+from tianji.simulation.forecast import ENDLESS, Forecast, forecast
+from tianji.simulation.machines import Machine
+from tianji.simulation.stand_ins import Times
 from tianji.telemetry import Account, Histogram, took, took_seconds
 from tianji.topology import parameters
-from tianji.worlds.calibration import Calibration, Drawn, Durations, Fragment, Round, Work
-from tianji.worlds.forecast import ENDLESS, Forecast, forecast
-from tianji.worlds.machines import Machine
-from tianji.worlds.pretended import Times
 
 DISCIPLINES = ("strict", "quota-free", "exactly-one-round", "admitted-in-order", "relaxed")
 """Those that are compared, with their default options."""

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from tianji.disciplines.waiting import Waiting
+from tianji.disciplines.queues import Waiting
 from tianji.messages import ChunkHeader, SlotRef
 
 

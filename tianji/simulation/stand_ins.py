@@ -16,8 +16,8 @@ from tianji.layout import ChunkLayout
 from tianji.messages import ACTOR_STEPS, Episode
 from tianji.roles.actor import Rollout, RolloutDone
 from tianji.roles.root import Average, Averaged
-from tianji.roles.training import Adopt, Adopted, Update, UpdateDone
-from tianji.worlds.machines import QUANTUM_NS
+from tianji.roles.updating import Adopt, Adopted, Update, UpdateDone
+from tianji.simulation.machines import QUANTUM_NS
 from tianji.worlds.sampler import SLOW_NS, TIMED
 from tianji.worlds.workers import ModelWorker, Worker
 

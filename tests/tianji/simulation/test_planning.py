@@ -8,11 +8,11 @@ import pytest
 from tianji.__main__ import main
 from tianji.config import TrainConfig
 from tianji.environments.description import EnvDescription
-from tianji.run import plan
+from tianji.simulation import planning as plan
+from tianji.simulation.calibration import Calibration, Durations, Fragment, Round, Work
+from tianji.simulation.machines import Machine
 from tianji.telemetry import bin_of
 from tianji.topology import parameters
-from tianji.worlds.calibration import Calibration, Durations, Fragment, Round, Work
-from tianji.worlds.machines import Machine
 
 CARTPOLE = EnvDescription("CartPole-v1", (4,), "<f4", 0, 2)
 CONFIG = TrainConfig(env="CartPole-v1")

@@ -11,11 +11,11 @@ from tianji.config import TrainConfig
 from tianji.environments.description import EnvDescription
 from tianji.roles.learner import Learner
 from tianji.roles.role import Effect, Event
-from tianji.worlds.binding import Shares, binds
+from tianji.simulation.bottleneck import Shares, binds
+from tianji.simulation.machines import Machine
+from tianji.simulation.stand_ins import Times
+from tianji.simulation.world import Process, Simulation
 from tianji.worlds.host import Host
-from tianji.worlds.machines import Machine
-from tianji.worlds.pretended import Times
-from tianji.worlds.simulated import Process, Simulation
 
 ENDLESS = 1 << 50
 """Steps at which a run never stops."""
@@ -36,7 +36,7 @@ class Forecast:
 
     @property
     def binds(self) -> str:
-        """What binds, see `tianji.worlds.binding.binds`."""
+        """What binds, see `tianji.simulation.bottleneck.binds`."""
         return binds(self.shares)
 
 

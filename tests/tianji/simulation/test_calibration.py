@@ -8,9 +8,9 @@ import pytest
 
 from programs.cli import ConfigError
 from tianji.config import PPOConfig, SimulatorConfig, TrainConfig
+from tianji.simulation.calibration import Calibration, Drawn, Durations, Fragment, Round, Work, load
+from tianji.simulation.machines import Machine
 from tianji.telemetry import bin_of
-from tianji.worlds.calibration import Calibration, Drawn, Durations, Fragment, Round, Work, load
-from tianji.worlds.machines import Machine
 
 
 def recorded(*seconds):

@@ -6,8 +6,8 @@ from tianji.algorithms.base import complete
 from tianji.config import PPOConfig, TrainConfig
 from tianji.environments.description import EnvDescription
 from tianji.roles.actor import Rollout
+from tianji.simulation.stand_ins import PretendedSampler
 from tianji.topology import chunk_layout
-from tianji.worlds.pretended import PretendedSampler
 
 CARTPOLE = EnvDescription("CartPole-v1", (4,), "<f4", 0, 2)
 STEPS, LONG_S, SHORT_S = 8, 8.0, 0.8

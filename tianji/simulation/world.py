@@ -23,19 +23,19 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from tianji.channel.base import Endpoint, WeightsOutlet
-from tianji.channel.timed import TimedEnds
 from tianji.config import TrainConfig
 from tianji.environments.description import EnvDescription
 from tianji.environments.place import Place
 from tianji.layout import ChunkLayout
 from tianji.messages import FromRole
+from tianji.simulation.links import TimedEnds
+from tianji.simulation.machines import QUANTUM_NS, Machine, Node, carried
+from tianji.simulation.stand_ins import PretendedAverager, PretendedSampler, PretendedTrainer, Times
 from tianji.telemetry import Clock
 from tianji.topology import build, place, seats
 from tianji.worlds.assembly import Assembler, Past, Workers
 from tianji.worlds.host import Host, Trace
 from tianji.worlds.lockstep import Deadlock
-from tianji.worlds.machines import QUANTUM_NS, Machine, Node, carried
-from tianji.worlds.pretended import PretendedAverager, PretendedSampler, PretendedTrainer, Times
 from tianji.worlds.workers import Body, ModelWorker, Worker
 
 IDEAL = Machine()

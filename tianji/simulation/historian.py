@@ -6,8 +6,8 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
 
-from tianji.disciplines.facts import Unpublished
 from tianji.disciplines.laws import Began, History, Published, Took, Used
+from tianji.disciplines.sizes import Unpublished
 from tianji.roles.actor import Rollout
 from tianji.roles.role import (
     PUBLICATIONS,
@@ -23,7 +23,7 @@ from tianji.roles.role import (
     Work,
     WorkDone,
 )
-from tianji.roles.training import Update, UpdateDone
+from tianji.roles.updating import Update, UpdateDone
 
 
 class Historian:

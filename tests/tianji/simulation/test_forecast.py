@@ -6,9 +6,9 @@ import pytest
 
 from tianji.config import PPOConfig, TrainConfig
 from tianji.environments.description import EnvDescription
-from tianji.worlds.forecast import forecast
-from tianji.worlds.machines import Machine
-from tianji.worlds.simulated import IDEAL
+from tianji.simulation.forecast import forecast
+from tianji.simulation.machines import Machine
+from tianji.simulation.world import IDEAL
 
 CARTPOLE = EnvDescription("CartPole-v1", (4,), "<f4", 0, 2)
 STEPS, WIDTH = 8, 4

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tianji.worlds.machines import PERIODS_KEPT, Machine, Node, carried
+from tianji.simulation.machines import PERIODS_KEPT, Machine, Node, carried
 
 MS = 1_000_000
 LINK = Machine(latency_seconds=0.010, link_bytes_per_s=1e6)

@@ -8,10 +8,10 @@ import pytest
 from programs import cores
 from tianji.algorithms import dqn_numpy, ppo_numpy, updaters
 from tianji.algorithms.dqn import DQN, Regression
-from tianji.algorithms.helper import Helper, Later
 from tianji.algorithms.networks import ActorCritic, QNetwork
 from tianji.algorithms.replay import Experience
 from tianji.algorithms.rollouts import Rollouts
+from tianji.algorithms.second_core import Helper, Later
 from tianji.config import DQNConfig, NetworkConfig, PPOConfig, TrainConfig
 from tianji.environments.description import EnvDescription
 

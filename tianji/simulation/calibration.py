@@ -19,8 +19,8 @@ from programs.cli import ConfigError
 from tianji.config import TrainConfig
 from tianji.environments import delays
 from tianji.run_folder import read_json, write_json
+from tianji.simulation.machines import Machine
 from tianji.telemetry import BINS_AN_OCTAVE, Histogram
-from tianji.worlds.machines import Machine
 
 SCHEMA = 1
 DECK = 1024

@@ -11,7 +11,7 @@ import pytest
 from tianji.config import PPOConfig, SimulatorConfig
 from tianji.disciplines.auto import Choice
 from tianji.launch.events import Restarted
-from tianji.launch.trial import MEASURED, Trial, joined, times_of
+from tianji.launch.first_phase import MEASURED, Trial, joined, times_of
 from tianji.messages import Progress, Report, Snapshot
 from tianji.run.training import train
 from tianji.run_folder import RunFolder, read_state, state_path

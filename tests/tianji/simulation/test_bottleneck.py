@@ -2,7 +2,7 @@
 
 import pytest
 
-from tianji.worlds.binding import Shares, binds
+from tianji.simulation.bottleneck import Shares, binds
 
 
 @pytest.mark.parametrize(
