@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tianji.run.training import train
     from tianji.run.watch import Result
 
-__version__ = "0.2.0.dev0"
+__version__ = "0.2.0"
 __all__ = ["Result", "TrainConfig", "__version__", "train"]
 
 _HOMES = {"Result": "tianji.run.watch", "TrainConfig": "tianji.config", "train": "tianji.run.training"}

@@ -8,7 +8,7 @@ from pages import ROOT, before, blocks, run_block
 pytestmark = pytest.mark.xdist_group("pages")
 """Pages share what they have trained."""
 DOCS = ROOT / "docs"
-PAGES = [DOCS / "index.md", *sorted(DOCS.glob("tutorial/*.md")), *sorted(DOCS.glob("howto/*.md"))]
+PAGES = [DOCS / "index.md", DOCS / "reports.md", *sorted(DOCS.glob("tutorial/*.md")), *sorted(DOCS.glob("howto/*.md"))]
 NAMES = [page.relative_to(DOCS).as_posix() for page in PAGES]
 BUNDLES = ("results/reference/convergence/cartpole-ppo-zoo.parquet", "suites/workloads/cartpole-ppo-zoo.toml")
 """Files of the repository that examples read by their place in it."""

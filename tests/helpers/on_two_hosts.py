@@ -1,4 +1,4 @@
-"""Follows docs/cluster.md on two emulated nodes as if they were real hosts: Ray up, the suite, and what it left as JSON.
+"""Follows docs/scaling.md on two emulated nodes as if they were real hosts: Ray up, the suite, and what it left as JSON.
 
 `python on_two_hosts.py OUT`. The commands are those of the document; hosts have nothing in common but the file system.
 """
@@ -21,7 +21,7 @@ BIN = str(Path(sys.executable).parent)
 
 def commands():
     """Those of the document that start Ray and run the suite, in order, with its programs found where these are."""
-    text = (HERE / "docs" / "cluster.md").read_text()
+    text = (HERE / "docs" / "scaling.md").read_text()
     lines = re.sub(r"\\\n\s*", "", "\n".join(re.findall(r"```sh\n(.*?)```", text, re.DOTALL))).splitlines()
     found = [re.sub(r"\s{3,}#.*", "", line).replace(".bench/bin", BIN) for line in lines]
     return [line for line in found if "bin/ray start" in line or "tianji-bench run" in line]

@@ -1,6 +1,6 @@
 """Balance of sample production and consumption: when a round may begin, and how many chunks may be in flight.
 
-The paper states its strategy in words only, so the rule here is this project's own (docs/balance.md). It is pure arithmetic
+The paper states its strategy in words only, so the rule here is this project's own (docs/disciplines.md). It is pure arithmetic
 on counts and on times that the caller measured.
 """
 

@@ -1,4 +1,4 @@
-"""The commands of docs/cluster.md for two hosts, run on two emulated ones."""
+"""The commands of docs/scaling.md for two hosts, run on two emulated ones."""
 
 import json
 import subprocess
