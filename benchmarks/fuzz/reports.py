@@ -19,14 +19,14 @@ from benchmarks.fuzz import Verdict, Wrong, bundles, folders
 from benchmarks.fuzz.bundles import ESCAPED
 from programs.characters import UNSEEN
 from programs.cli import run
-from reports import curves
+from reports import charts
 from reports.__main__ import main
 
 LIMIT_S = 60.0
 mutate: Callable[[random.Random], bytes] = bundles.mutate
 LINKS = ("href", "src", "srcset", "action", "xlink:href")
 SCRIPTS = 2
-"""Number of scripts on every page; a page with interactive curves has one more."""
+"""Number of scripts on every page; a page with diagrams has three more."""
 TAGS = {"style": None, "img": None, "iframe": 0, "object": 0, "link": 0, "base": 0, "form": 0, "foreignobject": 0}
 """Number of each tag on a page. A tag with 0 can only come from unescaped text; None: any number."""
 
@@ -40,7 +40,7 @@ def check(case: bytes) -> Verdict:
         source.mkdir(parents=True)
         folders.lay_out(folders.unpack(case), source)
         before = _listed(Path(place))
-        verdict = _run(["build", str(source), "--out", str(out), "--svg"])
+        verdict = _run(["build", str(source), "--out", str(out)])
         written = {path for path in _listed(Path(place)) - before if not path.startswith(str(out))}
         written |= {str(path) for path in ESCAPED.parent.glob(f"{ESCAPED.name}*")}
         if written:
@@ -98,7 +98,7 @@ def _look_at(file: Path, out: Path) -> None:
     """Read a file of a report as others would."""
     if file.is_dir():
         return
-    if file.name != curves.LIBRARY and not re.fullmatch(r"[a-z0-9-]+\.[a-z]+", file.name):
+    if file.name != charts.LIBRARY and not re.fullmatch(r"[a-z0-9-]+\.[a-z]+", file.name):
         raise Wrong(f"a file is called {file.name!r}")
     text = file.read_bytes().decode()
     match file.suffix:
@@ -110,7 +110,7 @@ def _look_at(file: Path, out: Path) -> None:
             page = _Page(file, out)
             page.feed(text)
             # The filters of the summary are a form.
-            scripts = SCRIPTS + ("data-curves=" in text) + ('id="costs"' in text)
+            scripts = SCRIPTS + 3 * ('class="chart"' in text) + ('id="costs"' in text)
             known = TAGS | {"script": scripts, "form": None if file.name == "index.html" else 0}
             if wrong := {tag: n for tag, n in page.tags.items() if known.get(tag) not in (None, n)}:
                 raise Wrong(f"the page has tags of its own: {wrong}")
@@ -118,6 +118,9 @@ def _look_at(file: Path, out: Path) -> None:
             cells = [cell for line in csv.reader(StringIO(text)) for cell in line]
             if formulas := [cell for cell in cells if re.match(r"[=+@\t\r]|-[^\d.]|-.*[a-wyz(!|]", cell)]:
                 raise Wrong(f"{file.name} has a formula: {formulas[0]!r}")
+        case ".js":
+            if file.name != charts.LIBRARY and ("<" in text or not text.isascii()):
+                raise Wrong(f"{file.name} has markup of its own")
         case ".tex":
             if re.search(r"\\(input|write|include)\b", text):
                 raise Wrong(f"{file.name} has a command of its own")

@@ -44,6 +44,7 @@ def findings_of(name, workload, tmp_path):
     return msgspec.json.decode(done.stdout, type=list[Equivalence])
 
 
+@pytest.mark.long(why="whole runs of real processes")
 @pytest.mark.parametrize("workload", WORKLOADS, ids=lambda w: w.id)
 @pytest.mark.parametrize("name", system.names())
 def test_every_system_computes_the_same(name, workload, tmp_path):
@@ -91,6 +92,7 @@ def test_a_wrong_quantity_is_found(quantity):
     assert wrong == [quantity]
 
 
+@pytest.mark.long(why="whole runs of real processes")
 def test_an_environment_that_is_not_installed_is_named_and_left_out(monkeypatch, capsys):
     """As in the environment that the README's main job makes, which has no Box2D."""
     describe = Workload.describe

@@ -85,6 +85,7 @@ def test_a_recorder_lets_a_run_end_only_if_it_may_stop_at_its_goal(tmp_path):
             assert recorder.may_end is stop_at_goal
 
 
+@pytest.mark.long(why="whole runs of real processes")
 @pytest.mark.parametrize("workload", [LONG, msgspec.structs.replace(DQN, budget_steps=LONG.budget_steps)], ids=["ppo", "dqn"])
 @pytest.mark.parametrize("name", ["sync", "tianji", "xingtian"])
 def test_a_system_ends_when_it_is_let_and_publishes_its_last_policy(name, workload):

@@ -123,6 +123,7 @@ def test_a_stopwatch_counts_what_a_method_takes_and_changes_nothing_else(monkeyp
     assert watch.seconds == {"work": 1.5, "failure": 2.0}
 
 
+@pytest.mark.long(why="whole runs of real processes")
 @pytest.mark.timeout(150)
 @pytest.mark.xdist_group("ray")
 def test_a_run_has_a_runner_and_a_learner_on_each_node(ray_nodes, tmp_path):

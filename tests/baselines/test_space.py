@@ -45,6 +45,7 @@ def test_what_every_system_can_vary_is_the_workloads():
     }
 
 
+@pytest.mark.long(why="whole runs of real processes")
 @pytest.mark.parametrize("name", SYSTEMS)
 @pytest.mark.parametrize("workload", ["cartpole-ppo-zoo", "cartpole-dqn-quick"])
 def test_every_setting_makes_a_task(name, workload):

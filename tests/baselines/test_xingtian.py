@@ -29,6 +29,7 @@ def run(name, workload, cores=(0, 1), on_snapshot=None):
     return memory
 
 
+@pytest.mark.long(why="whole runs of real processes")
 @pytest.mark.parametrize("value_clip", [None, 0.2])
 def test_ppo_trains_the_same_policies_as_the_synchronous_system_to_the_bit(value_clip):
     # With one explorer: some kernels of BLAS give a row other last bits in a larger matrix.
@@ -100,6 +101,7 @@ def test_seconds_end_a_run_with_a_last_snapshot():
     assert told.counters["learner_steps"] > 0
 
 
+@pytest.mark.long(why="whole runs of real processes")
 @pytest.mark.parametrize("name", ["xt-explorer 1", "xt-broker", "xt-learner"])
 def test_a_process_that_is_killed_fails_the_run_in_words(name):
     names = set()

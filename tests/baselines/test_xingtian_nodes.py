@@ -41,6 +41,7 @@ def run(workload, cluster, on_snapshot=None, **settings):
     return memory
 
 
+@pytest.mark.long(why="whole runs of real processes")
 @pytest.mark.parametrize("encrypt", [False, True])
 def test_nodes_train_the_same_policies_as_one_host_and_weights_cross_once(encrypt):
     explorers = {"actors": 4, "envs_per_actor": 2}
@@ -64,6 +65,7 @@ def test_nodes_train_the_same_policies_as_one_host_and_weights_cross_once(encryp
     assert told.counters["learner_samples_consumed"] == 2 * 2048
 
 
+@pytest.mark.long(why="whole runs of real processes")
 def test_dqn_and_impala_consume_what_comes_from_everywhere_and_run_ahead_by_their_slots_only():
     told = run(DQN, TWO)
     assert told.counters["learner_steps"] == 2048
@@ -79,6 +81,7 @@ def test_dqn_and_impala_consume_what_comes_from_everywhere_and_run_ahead_by_thei
     assert told.counters["learner_chunks_lost"] == told.counters["learner_chunks_duplicated"] == 0
 
 
+@pytest.mark.long(why="whole runs of real processes")
 def test_everybody_says_how_far_they_are():
     told = run(msgspec.structs.replace(LONG, budget_seconds=2.5, snapshot_every_steps=1_000_000), TWO)
     assert set(told.progresses) == {"learner", "explorer 0", "explorer 1"}
@@ -94,6 +97,7 @@ def test_everybody_says_how_far_they_are():
         assert all(set(count) == names for count in counts)
 
 
+@pytest.mark.long(why="whole runs of real processes")
 @pytest.mark.parametrize("name", ["explorer 1", "broker 0", "broker 1"])
 def test_a_process_that_is_killed_ends_the_run_in_words(name):
     victims = []
@@ -109,6 +113,7 @@ def test_a_process_that_is_killed_ends_the_run_in_words(name):
     assert victims
 
 
+@pytest.mark.long(why="whole runs of real processes")
 @pytest.mark.xdist_group("ray")
 def test_two_ray_nodes_train_what_one_host_trains(ray_nodes):
     told = two_ray_nodes.ask(xingtian_on_a_cluster, ray_nodes, timeout=100)

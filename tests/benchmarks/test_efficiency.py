@@ -93,6 +93,7 @@ def test_sampling(workload):
     assert consumed["chunks"] <= counters["chunks_produced"] <= consumed["chunks"] + config.chunk_slots
 
 
+@pytest.mark.long(why="whole runs of a benchmark")
 @pytest.mark.parametrize("workload", [PPO, DQN])
 def test_learning(workload):
     config, _ = cases.configuration("learning", workload, 2, seed=3)
@@ -107,6 +108,7 @@ def test_learning(workload):
     assert counters["steps"] % config.round_steps == 0
 
 
+@pytest.mark.long(why="whole runs of a benchmark")
 @pytest.mark.parametrize("workload", [PPO, DQN])
 def test_both_at_once(workload):
     config, _ = cases.configuration("both", workload, 1, seed=3)
@@ -211,6 +213,7 @@ def commands_of(folder):
     return words
 
 
+@pytest.mark.long(why="whole runs of a benchmark")
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 @pytest.mark.parametrize("part", ["learning", "both"])
 def test_whoever_ends_it_leaves_no_process(part, sent):

@@ -105,6 +105,7 @@ def test_predictions_stand_beside_a_sealed_session():
     assert last.startswith("0 of 1 cells are right")
 
 
+@pytest.mark.long(why="whole runs of a benchmark")
 def test_the_documented_table_is_what_the_command_prints():
     results = ROOT / "results"
     base = load(results / "predictions" / "calibration-at-speed.json")
@@ -129,6 +130,7 @@ def test_a_slower_node_is_one_with_fewer_cores():
     assert speed_of(known, replace(PPO, cores=None), 8, 500.0) == pytest.approx(2.0)
 
 
+@pytest.mark.long(why="whole runs of a benchmark")
 def test_cells_are_predicted_at_the_speed_that_their_nodes_had():
     plain, at_speed = (
         table(calibration(loops), PPO.id, ["tianji"], [8], FAN_IN, at_speed=loops is not None) for loops in (None, 1e5)

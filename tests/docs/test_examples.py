@@ -36,6 +36,7 @@ def left(tmp_path_factory):
     return after
 
 
+@pytest.mark.long(why="a reader's commands are run one after another")
 @pytest.mark.parametrize("page", PAGES, ids=NAMES)
 def test_the_examples_of_a_page_work_one_after_another(page, left):
     left(page)

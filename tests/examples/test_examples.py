@@ -41,6 +41,7 @@ def test_the_page_shows_every_example():
         assert path.stem in "".join(BLOCKS)
 
 
+@pytest.mark.long(why="an example's page is followed from its start")
 def test_the_environment_is_solved_and_its_policy_finds_the_way_out(folder):
     trained, evaluated = said_by(folder, 0)
     assert "reached a mean of 8.8" in trained
@@ -57,6 +58,7 @@ def test_the_network_learns_it_too(folder):
     assert "updates" in dqn
 
 
+@pytest.mark.long(why="an example's page is followed from its start")
 def test_the_program_trains_and_keeps_its_policy(folder):
     trained, evaluated = said_by(folder, 2)
     assert re.fullmatch(r"[\d,]+ steps in [\d.]+ s, mean return [89]\.\d\n", trained)

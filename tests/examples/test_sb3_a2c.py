@@ -38,12 +38,14 @@ def test_only_the_system_s_file_imports_the_benchmark():
             assert not any(f"import {name}" in path.read_text() for name in ("baselines", "tianji", "suites"))
 
 
+@pytest.mark.long(why="an example's page is followed from its start")
 @pytest.mark.timeout(180)
 def test_its_page_is_followed(folder):
     for block in blocks((folder / "README.md").read_text()):
         run_block(block, folder)
 
 
+@pytest.mark.long(why="an example's page is followed from its start")
 @pytest.mark.timeout(180)
 def test_its_run_is_a_bundle_whose_policies_its_player_played(folder, tmp_path, monkeypatch):
     install(folder)

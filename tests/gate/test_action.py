@@ -67,6 +67,7 @@ def runner(tmp_path):
     return step
 
 
+@pytest.mark.long(why="whole runs of real processes")
 def test_the_step_measures_and_leaves_the_verdict_to_the_last_one(runner, tmp_path):
     repository = made(tmp_path / "toy", base=line(), slower=line(value=2.0))
     # Modules of the repository must not be taken for those of the gate.

@@ -4,6 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from scaling_bundles import session
 
 BLOCKED = ("ray", "torch", "gymnasium", "stable_baselines3", "zmq", "tianji", "baselines")
@@ -18,6 +19,7 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
+@pytest.mark.long(why="a whole report is built")
 def test_a_report_is_built_where_nothing_that_measures_is_installed(tmp_path):
     made = session(tmp_path / "in", systems=("tianji", "xingtian"), counts=(1, 2), blocks=1)
     for command, mark in (("build", "index.html"), ("paper", "all.tex")):

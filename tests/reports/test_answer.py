@@ -162,6 +162,7 @@ def test_a_pipe_that_failed_is_a_line(session):
     )
 
 
+@pytest.mark.long(why="a whole report is built")
 @pytest.mark.parametrize(
     "longer", [{"profile": "standard"}, {"stop_at_goal": False}], ids=["another profile", "runs that do not stop"]
 )

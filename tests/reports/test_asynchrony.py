@@ -238,6 +238,7 @@ def sealed(kind, *sessions):
     return next(one.frame for one in view.tables if one.name == kind).astype(str)
 
 
+@pytest.mark.long(why="a whole report is built")
 def test_the_document_s_times_to_the_return_are_those_of_the_sealed_session():
     """The page turns times over the barrier's into speed-ups, so ends of an interval change places."""
     root = Path(__file__).parents[2] / "docs"

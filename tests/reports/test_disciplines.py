@@ -24,6 +24,7 @@ def learnt(name):
     return found
 
 
+@pytest.mark.long(why="a whole report is built")
 def test_what_the_documentation_says_of_a_tail_is_what_its_distribution_gives():
     """Steps that are under way when a round closes, and the rule `admitted-in-order` played with drawn fragments."""
     rng = np.random.default_rng(0)

@@ -45,6 +45,7 @@ class Tags(HTMLParser):
         self.found.append(tag)
 
 
+@pytest.mark.long(why="a whole report is built")
 @pytest.mark.filterwarnings("ignore:Glyph", "ignore:constrained_layout")
 @pytest.mark.parametrize("suite", sorted(sessions.SOURCES))
 @pytest.mark.parametrize("text", [MARKUP, FORMULA])

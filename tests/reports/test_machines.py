@@ -88,6 +88,7 @@ def test_ratios_of_both_stand_beside_each_other(data):
     assert {bar.runs for own in bars.values() for bar in own} == {5}
 
 
+@pytest.mark.long(why="a whole report is built")
 def test_a_page_and_a_paper_name_the_machine_where_there_are_several(data, source, tmp_path):
     out = tmp_path / "report"
     assert run("tianji-report", main, ["build", str(source), "--out", str(out)]) == 0

@@ -103,6 +103,7 @@ def test_many_workloads_go_on_in_a_second_figure(tmp_path, monkeypatch):
     assert [bool(one.tables) for one in found] == [True, False]
 
 
+@pytest.mark.long(why="a whole report is built")
 def test_the_same_bundles_give_the_same_bytes(paper, tmp_path):
     assert run("tianji-report", main, ["paper", *map(str, SOURCES), "--out", str(tmp_path / "again")]) == 0
     for path in paper.iterdir():

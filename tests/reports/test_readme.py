@@ -91,6 +91,7 @@ def spoiled(change):
     return spoil
 
 
+@pytest.mark.long(why="a whole report is built")
 @pytest.mark.parametrize(
     ("spoil", "says"),
     [

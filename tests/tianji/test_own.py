@@ -50,6 +50,7 @@ def folder(tmp_path):
     return tmp_path
 
 
+@pytest.mark.long(why="whole runs of real processes")
 @pytest.mark.parametrize("world", ["real", "lockstep"])
 def test_an_environment_of_ones_own_is_trained_and_evaluated(folder, world):
     train = ["train", "--env", "my_envs:Corridor", "--world", world, "--out", "run", *SHORT]
@@ -87,6 +88,7 @@ def test_processes_find_what_lies_beside_a_script_that_is_run_from_elsewhere(fol
     assert run_in(tmp_path_factory.mktemp("elsewhere"), str(folder / "script.py")).strip() == "512"
 
 
+@pytest.mark.long(why="whole runs of real processes")
 def test_a_network_of_ones_own_is_trained_in_processes_of_its_own_and_evaluated(folder):
     network = ["--set", "network.factory=my_networks:Small"]
     run_in(folder, "-m", "tianji", "train", "--env", "my_envs:Corridor", *network, "--out", "run", *SHORT)

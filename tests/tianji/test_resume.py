@@ -80,6 +80,7 @@ def test_lockstep_runs_are_resumed_too(small, tmp_path, more):
     assert 4096 - result.steps < result.config.round_steps
 
 
+@pytest.mark.long(why="whole runs of real processes")
 @pytest.mark.parametrize("world", ["real", "lockstep"])
 def test_a_run_that_stores_nothing_goes_on_from_what_was_stored(small, tmp_path, world):
     """It started from scratch, without a word."""
@@ -220,6 +221,7 @@ def test_curves_of_a_run_that_is_resumed_begin_with_numbers(tmp_path, recwarn):
     assert not recwarn.list
 
 
+@pytest.mark.long(why="whole runs of real processes")
 def test_a_run_whose_launcher_is_killed_can_be_resumed(tmp_path):
     folder = tmp_path / "run"
     command = [sys.executable, "-m", "tianji", "train", "--env", "CartPole-v1", "--quiet", "--set", "checkpoint_seconds=0.2"]

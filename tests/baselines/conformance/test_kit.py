@@ -74,6 +74,7 @@ def broken(tmp_path, monkeypatch):
     return tmp_path / "trial"
 
 
+@pytest.mark.long(why="whole runs of real processes")
 @pytest.mark.parametrize(("name", "part", "check", "why"), BREAKS, ids=[f"{b[0]}:{b[2]}" for b in BREAKS])
 def test_a_system_that_breaks_the_contract_fails_the_check_for_it(name, part, check, why, broken):
     if check == "cores" and len(os.sched_getaffinity(0)) < 2:
@@ -132,6 +133,7 @@ def test_one_check_that_fails_is_told_of_by_the_exit_status(broken, capsys):
     assert lines[-1].startswith("files left behind  failed: left: elsewhere/log.txt, elsewhere/log.txt")
 
 
+@pytest.mark.long(why="whole runs of real processes")
 @pytest.mark.parametrize("name", ["sync-one", "tianji", "sb3"])
 @pytest.mark.timeout(240)
 def test_the_quick_systems_conform(name):

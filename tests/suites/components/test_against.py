@@ -16,6 +16,7 @@ def against(tmp_path, **more):
     return ["against", *(f"--{name}={value}" for name, value in options.items())]
 
 
+@pytest.mark.long(why="parts are measured for a while")
 def test_this_revision_against_its_own_tree(tmp_path, capsys):
     assert run("tianji-bench", main, against(tmp_path, parts="weights-shm", most="3", size="0.9")) == 0
     assert f"comparison: {tmp_path / 'out'}" in capsys.readouterr().out

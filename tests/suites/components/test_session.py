@@ -128,6 +128,7 @@ def test_a_revision_without_such_a_worker_is_named(tmp_path):
     assert children() == []
 
 
+@pytest.mark.long(why="parts are measured for a while")
 def test_this_revision_against_itself(tmp_path):
     own = Revision("this revision", sys.executable, machine.ROOT)
     folder = tmp_path / "out"

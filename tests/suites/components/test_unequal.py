@@ -39,6 +39,7 @@ def rate(run):
     return run.produced / SECONDS
 
 
+@pytest.mark.long(why="parts are measured for a while")
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("kind", ["relaxed ppo", "impala"])
@@ -115,6 +116,7 @@ def test_an_actor_whose_speed_changes_is_followed():
     assert sum(done.waited[:7]) <= 0.02 * SECONDS * 7
 
 
+@pytest.mark.long(why="parts are measured for a while")
 def test_the_part_of_the_gate_repeats_and_finds_a_rule_that_waits(monkeypatch):
     def value(seed):
         return PARTS["production-unequal"].prepare(seed).measure(0.0)

@@ -41,6 +41,7 @@ def test_rllib_runs_in_the_first_block_of_a_smoke_session_only_unless_it_is_name
     assert all("rllib" in labels for labels in standard.values())
 
 
+@pytest.mark.long(why="whole runs of real processes")
 @pytest.mark.parametrize("profile", ["smoke", "standard"])
 def test_a_smoke_run_stops_at_its_goal_and_says_so(guests, tiny, tmp_path, profile):
     out, workload = tmp_path / "out", tiny(training=100.0, evaluated=501.0)

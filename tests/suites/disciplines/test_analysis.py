@@ -101,6 +101,7 @@ def test_a_streamed_round_is_that_of_the_roles_on_a_simulated_clock(fragments_s,
     assert 1000.0 / run.learner.rounds == pytest.approx(streamed_round_s(fragments_s, round_s), rel=0.01)
 
 
+@pytest.mark.long(why="whole runs of real processes")
 @pytest.mark.parametrize("eta", [1, 2])
 @pytest.mark.parametrize(
     ("fragments_s", "round_s"), [((0.075,) * 7 + (0.556,), 0.126), (tuple(0.1 + 0.044 * n for n in range(8)), 0.064)]
@@ -255,6 +256,7 @@ evaluated = 475.0
 """
 
 
+@pytest.mark.long(why="whole runs of real processes")
 @pytest.mark.timeout(120)
 def test_a_session_becomes_a_table_and_a_figure(tmp_path, monkeypatch):
     profile = analysis_profile()

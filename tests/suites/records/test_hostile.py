@@ -235,6 +235,7 @@ def test_a_sealed_session_is_checked_as_a_folder_is(tmp_path, column, value, kin
     assert "one.parquet" in refused(file)
 
 
+@pytest.mark.long(why="every sealed session is read")
 def test_a_bomb_is_not_unpacked(tmp_path):
     file, table = sealed(tmp_path)
     rows, zeros = len(table), pa.array([0.0])

@@ -245,6 +245,7 @@ def test_notes_that_cannot_be_read_are_told_of(tmp_path):
         store.load([tmp_path / "old.parquet"])
 
 
+@pytest.mark.long(why="every sealed session is read")
 def test_what_is_kept_here_is_described_and_the_readme_says_the_same(capsys):
     results = ROOT / "results"
     text = (results / "README.md").read_text()

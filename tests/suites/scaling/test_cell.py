@@ -44,6 +44,7 @@ def kinds(events, kind):
     return [event for event in events if isinstance(event, kind)]
 
 
+@pytest.mark.long(why="nodes are made, and runs on them")
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("system", ["tianji", "tianji-one-learner", "xingtian"])
 def test_a_system_on_two_nodes_says_how_far_it_is(tmp_path, system):
@@ -69,6 +70,7 @@ def test_a_system_on_two_nodes_says_how_far_it_is(tmp_path, system):
     assert not (tmp_path / cell.METER).exists()
 
 
+@pytest.mark.long(why="nodes are made, and runs on them")
 @pytest.mark.timeout(120)
 def test_copies_know_nothing_of_each_other(tmp_path):
     done, events = measured(tmp_path, copies=True)
@@ -81,6 +83,7 @@ def test_copies_know_nothing_of_each_other(tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {cell.EVENTS, cell.TASK, cell.TOLD}
 
 
+@pytest.mark.long(why="nodes are made, and runs on them")
 @pytest.mark.timeout(120)
 def test_a_system_that_fails_is_told_of_with_its_cause(tmp_path):
     done, _ = measured(tmp_path, env="nowhere:Env")
@@ -89,6 +92,7 @@ def test_a_system_that_fails_is_told_of_with_its_cause(tmp_path):
     assert "nowhere" in done.stderr
 
 
+@pytest.mark.long(why="nodes are made, and runs on them")
 @pytest.mark.timeout(120)
 def test_what_it_leaves_is_a_bundle_that_the_analysis_understands(tmp_path):
     from suites.scaling.run import Scaling

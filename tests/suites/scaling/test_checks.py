@@ -33,6 +33,7 @@ def kept(bundles):
     return {run.block[1] for run in runs}, {(b.manifest.block, why) for b, why in thrown_out}
 
 
+@pytest.mark.long(why="nodes are made, and runs on them")
 @pytest.mark.parametrize(
     ("nodes", "speed", "why"),
     [

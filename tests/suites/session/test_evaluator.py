@@ -73,6 +73,7 @@ def test_processes_find_what_one_player_finds_and_leave_nothing(tiny, tmp_path, 
     assert not judges()
 
 
+@pytest.mark.long(why="whole sessions of real processes")
 def test_who_may_stop_plays_not_far_beyond_the_crossing_which_is_the_same_one(tiny, tmp_path, snapshots, alone):
     workload = of_threshold(tiny, 1.0)
     curve = alone(workload.evaluation.seed).mean(axis=1)

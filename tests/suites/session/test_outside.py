@@ -82,6 +82,7 @@ def toy(tmp_path, monkeypatch):
     points.write_text(points.read_text() + "[tianji_bench.analyses]\ntoy = toy_suite:rows\n")
 
 
+@pytest.mark.long(why="whole sessions of real processes")
 def test_a_suite_and_an_axis_from_outside(toy, tmp_path, capsys):
     out, file = tmp_path / "out", tmp_path / "toy.parquet"
     assert run("tianji-bench", suites, ["list"]) == 0
@@ -100,6 +101,7 @@ def test_a_suite_and_an_axis_from_outside(toy, tmp_path, capsys):
     assert set(table["options.tail"]) == {"lone"}
 
 
+@pytest.mark.long(why="whole sessions of real processes")
 def test_its_rows_are_in_a_report_and_values_of_an_axis_are_not_pooled(toy, tmp_path):
     out = tmp_path / "out"
     assert run("tianji-bench", suites, ["run", "toy", "--seeds", "5", "--out", str(out)]) == 0

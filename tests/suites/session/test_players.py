@@ -69,6 +69,7 @@ def test_a_player_gets_the_snapshot_the_environment_and_the_seeds(tmp_path, work
     assert found == [[10.0 * i + first + k for k in range(4)] for i in range(3)]
 
 
+@pytest.mark.long(why="whole sessions of real processes")
 @pytest.mark.parametrize("kind", BROKEN)
 def test_a_player_that_fails_is_told_of_in_one_line_and_leaves_nothing(kind, tmp_path, workload, own, monkeypatch):
     program, why = BROKEN[kind]
@@ -179,6 +180,7 @@ def outcome(tmp_path, monkeypatch, tiny):
     return outcome
 
 
+@pytest.mark.long(why="whole sessions of real processes")
 def test_a_run_is_evaluated_by_the_player_and_says_so(outcome):
     status, manifest, curve = outcome("own")
     assert (status, manifest.status) == (0, "completed")
@@ -186,6 +188,7 @@ def test_a_run_is_evaluated_by_the_player_and_says_so(outcome):
     assert manifest.deviations == [OWN_PLAYER]
 
 
+@pytest.mark.long(why="whole sessions of real processes")
 def test_a_run_whose_player_fails_has_failed_in_one_line(outcome):
     status, manifest, curve = outcome("worse")
     assert (status, manifest.status, curve) == (1, "failed", [])

@@ -75,6 +75,7 @@ def test_a_system_that_cannot_run_here_is_said_so(capsys, guests, tmp_path):
     assert "its package is not installed" in said
 
 
+@pytest.mark.long(why="whole sessions of real processes")
 def test_one_fails_and_the_others_go_on(capsys, guests, tiny, tmp_path):
     out = tmp_path / "out"
     status = bench("convergence", "--systems", "steady,crash", "--workloads", tiny(), "--seeds", 1, "--out", out)
@@ -97,6 +98,7 @@ def test_one_fails_and_the_others_go_on(capsys, guests, tiny, tmp_path):
     assert any(isinstance(e, Usage) for e in steady.events)
 
 
+@pytest.mark.long(why="whole sessions of real processes")
 def test_one_that_hangs_is_ended_and_kept_as_failed(capsys, guests, tiny, tmp_path, monkeypatch):
     monkeypatch.setattr(local, "SETUP_LIMIT_S", 2.0)
     monkeypatch.setattr(local, "TEARDOWN_LIMIT_S", 1.0)
@@ -110,12 +112,14 @@ def test_one_that_hangs_is_ended_and_kept_as_failed(capsys, guests, tiny, tmp_pa
         assert "its time was over" in manifest.error
 
 
+@pytest.mark.long(why="whole sessions of real processes")
 def test_what_a_system_leaves_running_is_ended(guests, tiny, tmp_path):
     assert bench("convergence", "--systems", "litter", "--workloads", tiny(), "--seeds", 1, "--out", tmp_path / "out") == 0
     # Its site folder is in the environment of all that descends from the run.
     assert not processes_told(str(tmp_path))
 
 
+@pytest.mark.long(why="whole sessions of real processes")
 def test_resuming_runs_whole_blocks_again_and_keeps_the_old_cells(capsys, guests, tiny, tmp_path):
     out, workload = tmp_path / "out", tiny()
     arguments = ["convergence", "--systems", "steady", "--workloads", workload, "--seeds", 2, "--out", out]
@@ -137,6 +141,7 @@ def test_resuming_runs_whole_blocks_again_and_keeps_the_old_cells(capsys, guests
     assert len({bundle.read(c).manifest.session for c in cells}) == 1
 
 
+@pytest.mark.long(why="whole sessions of real processes")
 @pytest.mark.parametrize(
     ("system", "sent"),
     [
@@ -192,6 +197,7 @@ def test_list_and_doctor_speak(capsys):
     assert "noise floor" not in screen
 
 
+@pytest.mark.long(why="whole sessions of real processes")
 def test_a_block_runs_again_if_the_machine_changed_and_the_loop_alone_decides(guests, tiny, tmp_path, monkeypatch):
     # Two readings a run, two runs a block. In block 0 and in its repeat the machine is .4 faster in the second run.
     steady, moved = [100.0] * 4, [100.0, 100.0, 120.0, 160.0]
@@ -223,6 +229,7 @@ def test_a_block_runs_again_if_the_machine_changed_and_the_loop_alone_decides(gu
     assert [one.block for one in plans.read(out / "session.json").repeats] == [2, 3], "as if nobody had ended it in between"
 
 
+@pytest.mark.long(why="whole sessions of real processes")
 def test_a_bare_loop_is_read_before_and_after_each_run(guests, tiny, tmp_path):
     out = tmp_path / "out"
     assert bench("convergence", "--systems", "steady", "--workloads", tiny(), "--seeds", 1, "--once", "--out", out) == 0

@@ -81,6 +81,7 @@ def test_intervals_of_ratios_cover_the_truth_95_times_of_100(n):
     assert covered / RUNS == pytest.approx(0.95, abs=0.015)
 
 
+@pytest.mark.long(why="intervals are simulated many times")
 @pytest.mark.parametrize("n", [5, 10, 20])
 @pytest.mark.parametrize("draw", ["normal", "exponential"])
 def test_intervals_of_interquartile_means_cover_the_truth_about_as_often(n, draw):

@@ -169,6 +169,7 @@ def check(cells, sizes=SIZES):
             assert event.percentiles_ns[0] > 0
 
 
+@pytest.mark.long(why="each pipe moves messages between processes for a while")
 @pytest.mark.parametrize("direction", ["samples", "weights"])
 def test_pipes_on_one_host(tiny, tmp_path, direction):
     tiny([direction])
@@ -185,6 +186,7 @@ def test_pipes_on_one_host(tiny, tmp_path, direction):
                 assert (1 <= per_byte < 1.01) if cell.manifest.system == "raw-tcp" else per_byte < 0.01
 
 
+@pytest.mark.long(why="each pipe moves messages between processes for a while")
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("direction", ["samples", "weights"])
 def test_rays_object_store(tiny, tmp_path, direction):
@@ -197,6 +199,7 @@ def test_rays_object_store(tiny, tmp_path, direction):
     check(cells)
 
 
+@pytest.mark.long(why="each pipe moves messages between processes for a while")
 @needs_rights
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("workload", ["samples-2hosts", "weights-2hosts-1gbit"])
@@ -217,6 +220,7 @@ def test_pipes_between_two_hosts(tiny, tmp_path, workload):
     assert carried["tianji-curve"] > carried["tianji"]
 
 
+@pytest.mark.long(why="each pipe moves messages between processes for a while")
 @needs_rights
 @pytest.mark.timeout(240)
 def test_ray_on_two_hosts(tiny, tmp_path):
@@ -229,6 +233,7 @@ def test_ray_on_two_hosts(tiny, tmp_path):
     assert all(e.tcp_bytes > e.messages * e.size_bytes for c in cells for e in c.events if isinstance(e, Transfer))
 
 
+@pytest.mark.long(why="each pipe moves messages between processes for a while")
 def test_a_report_of_a_guest_alone(guests, tiny, tmp_path):
     """Neither the ceiling nor TianJi was measured: what there is is shown, and one of the pipes failed everywhere."""
     tiny(["samples"], explorers=(1,), sizes=(KIB, 4 * KIB))
@@ -243,6 +248,7 @@ def test_a_report_of_a_guest_alone(guests, tiny, tmp_path):
     assert {row["baseline"] for row in rows} == {None}
 
 
+@pytest.mark.long(why="each pipe moves messages between processes for a while")
 def test_what_cannot_run_here_is_skipped_by_name(capsys, guests, tiny, tmp_path, monkeypatch):
     monkeypatch.setattr(netns, "unavailable", lambda: "no right to emulate hosts (of this test)")
     tiny(["samples", "samples-2hosts"], explorers=(1,))
@@ -272,6 +278,7 @@ def test_bad_input_gets_one_line_and_writes_nothing(capsys, tiny, tmp_path, argu
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.long(why="each pipe moves messages between processes for a while")
 @pytest.mark.parametrize(
     ("name", "because"),
     [
@@ -293,6 +300,7 @@ def test_a_pipe_that_fails_is_found_out_and_ended(guests, tiny, tmp_path, monkey
         assert str(tmp_path) not in (cell.path / "bundle.json").read_text()
 
 
+@pytest.mark.long(why="each pipe moves messages between processes for a while")
 def test_the_meter_counts_what_it_is_given(guests, tiny, tmp_path):
     """A pipe of known delays: 1, 2, ..., 8 microseconds."""
     tiny(["samples"], explorers=(1,), sizes=(KIB,))
@@ -305,6 +313,7 @@ def test_the_meter_counts_what_it_is_given(guests, tiny, tmp_path):
         assert (delays.percentiles_ns[0], delays.percentiles_ns[50], delays.percentiles_ns[100]) == (1000, 4000, 8000)
 
 
+@pytest.mark.long(why="each pipe moves messages between processes for a while")
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGKILL])
 def test_an_interrupt_leaves_nothing(guests, tmp_path, sent):
     out = tmp_path / "out"
@@ -332,6 +341,7 @@ def test_an_interrupt_leaves_nothing(guests, tmp_path, sent):
     Path(folder).rmdir()
 
 
+@pytest.mark.long(why="each pipe moves messages between processes for a while")
 def test_a_session_is_resumed(guests, tiny, tmp_path, capsys):
     tiny(["samples"], explorers=(1, 2), sizes=(KIB,))
     arguments = ["--systems", "honest", "--out", tmp_path / "out"]

@@ -285,6 +285,7 @@ def test_trials_are_no_results(chosen, tmp_path):
         dataset.load([tmp_path / "tuning"])
 
 
+@pytest.mark.long(why="a tuning, and a session with what it chose")
 def test_a_session_of_the_open_division_runs_with_what_was_chosen(searching, guests, tiny, tmp_path, capsys):
     workload, tuning, out = tiny(training=100.0, evaluated=501.0), tmp_path / "tuning", tmp_path / "out"
     assert bench("tune", "keen", workload, "--trials", 1, "--busy", "--out", tuning) == 0

@@ -84,6 +84,7 @@ class Apart:
         return self.network.flatten({name: array.detach().numpy() for name, array in named.items()})
 
 
+@pytest.mark.long(why="a network learns")
 @pytest.mark.parametrize("kind", UPDATERS)
 @pytest.mark.parametrize("hidden", DEPTHS)
 @pytest.mark.parametrize(

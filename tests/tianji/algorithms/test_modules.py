@@ -338,6 +338,7 @@ LEARNING = {
 }
 
 
+@pytest.mark.long(why="a network learns")
 @pytest.mark.parametrize("algo", LEARNING)
 def test_a_network_of_ones_own_learns_cartpole(own, algo):
     """A policy that does not learn stays near 20."""

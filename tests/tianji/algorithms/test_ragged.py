@@ -100,6 +100,7 @@ def by_features(batch):
     return {x.tobytes(): row for x, *row in zip(batch.features, *columns, strict=True)}
 
 
+@pytest.mark.long(why="a network learns")
 @pytest.mark.parametrize("rule", ["ppo", "stale", "decoupled", "impala"])
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 2**32), st.lists(st.tuples(st.integers(1, 3), st.integers(0, STEPS)), min_size=1, max_size=4))

@@ -138,6 +138,7 @@ def experience(rng, sequence, steps=40, environments=8):
     return Experience(views, 0, sequence)
 
 
+@pytest.mark.long(why="a network learns")
 @pytest.mark.parametrize("double", [False, True])
 @pytest.mark.parametrize("batch", [64, 48, 200])
 @pytest.mark.parametrize("occupied", [False, True])

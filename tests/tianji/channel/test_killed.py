@@ -111,6 +111,7 @@ def test_memory_of_a_running_process_that_stays_closed_is_a_lasting_error(bench)
         bench.until(lambda: (publisher.serve(), reader.latest(vector(0)))[1])
 
 
+@pytest.mark.long(why="processes are killed in the middle of a message, many times")
 @pytest.mark.parametrize("stage", chunk_peer.PRODUCER_STAGES)
 def test_a_producer_that_is_killed(bench, stage):
     inlet = bench.inlet()
@@ -133,6 +134,7 @@ def test_a_producer_that_is_killed(bench, stage):
     carry_on(bench, inlet, outlet, 100)
 
 
+@pytest.mark.long(why="processes are killed in the middle of a message, many times")
 @pytest.mark.parametrize("stage", chunk_peer.CONSUMER_STAGES)
 def test_a_consumer_that_is_killed(bench, stage):
     if bench.scheme == "tcp":

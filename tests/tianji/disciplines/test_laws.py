@@ -95,6 +95,7 @@ def ran(config, order):
     return historian.history, snapshots[-1]
 
 
+@pytest.mark.long(why="every rule in many orders of events")
 @pytest.mark.parametrize(("algo", "name"), RUNS)
 @settings(max_examples=60, deadline=None)
 @given(order=st.integers(0, 10**6), slots=st.integers(2, 5), bound=st.sampled_from(["auto", 0, 1, 3]))
@@ -113,6 +114,7 @@ LONG = {"ppo": {"ppo": msgspec.structs.replace(PPO, rollout_steps=32)}, "impala"
 LONG["dqn"] = {"dqn": msgspec.structs.replace(DQN, train_every_steps=96)}
 
 
+@pytest.mark.long(why="every rule in many orders of events")
 @pytest.mark.parametrize("algo", ["ppo", "impala", "dqn"])
 @pytest.mark.parametrize("what", ["cut", "renew"])
 def test_fragments_that_are_cut_or_go_on_with_newer_weights_are_trained_on(algo, what, monkeypatch):
@@ -148,6 +150,7 @@ def test_fragments_that_are_cut_or_go_on_with_newer_weights_are_trained_on(algo,
         assert all(version > chunk.version for chunk in used for _, version in chunk.renewals)
 
 
+@pytest.mark.long(why="every rule in many orders of events")
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("placement", ["apart", "auto"])
 @pytest.mark.parametrize(("algo", "name"), RUNS)
@@ -206,6 +209,7 @@ def test_the_tags_that_fill_a_replay_are_under_way_at_once_and_the_run_goes_on(s
         assert max(one.begun for one in history.began if one.heard == 1) == silent
 
 
+@pytest.mark.long(why="every rule in many orders of events")
 @pytest.mark.parametrize(
     ("where", "name", "wrong", "says"),
     [
@@ -276,6 +280,7 @@ def test_weights_that_go_out_off_their_schedule_break_its_law(algo, times, says,
     assert all(line.endswith(says) for line in found)
 
 
+@pytest.mark.long(why="every rule in many orders of events")
 @pytest.mark.parametrize("eta", [0, 1, 3])
 def test_what_is_admitted_is_used_to_the_full(eta):
     """A law holds of a rule that admits nothing, too: so many fragments are in flight where the learner is never served."""
@@ -292,6 +297,7 @@ def test_an_admitted_actor_is_given_credit_for_a_batch_that_a_buffer_gathers():
         assert sum(len(took.chunks) for took in history.took) >= 5
 
 
+@pytest.mark.long(why="every rule in many orders of events")
 @pytest.mark.parametrize("algo", ["ppo", "dqn"])
 def test_free_actors_overwrite_what_the_learner_does_not_get_to(algo):
     """The ring is used: in some orders of events the learner is served so seldom that chunks are given up."""

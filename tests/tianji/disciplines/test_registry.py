@@ -22,6 +22,7 @@ def test_the_table_of_the_document_is_what_disciplines_say(capsys):
     assert capsys.readouterr().out.splitlines() == table()
 
 
+@pytest.mark.long(why="every rule in many orders of events")
 def test_a_discipline_of_another_package_is_found_and_keeps_its_laws(tmp_path, monkeypatch, capsys):
     rule, check = BLOCKS
     install(tmp_path, monkeypatch, "tianji.disciplines", "my_rules", rule, ("Ahead",))

@@ -7,6 +7,7 @@ from benchmarks.fuzz.live import FIRST, PAIR, Strangers
 from tianji.run.training import train
 
 
+@pytest.mark.long(why="processes are ended and started again")
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("encrypt", [False, True])
 def test_a_run_under_attack_trains_what_it_would(small, encrypt):

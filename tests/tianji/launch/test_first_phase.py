@@ -182,6 +182,7 @@ class Killer:
         return [message for message in self.messages if isinstance(message, kind)]
 
 
+@pytest.mark.long(why="processes are ended and started again")
 def test_with_a_straggler_the_run_relaxes_and_goes_on_even_if_an_actor_dies_before(small, tmp_path):
     config, killer = (
         small(

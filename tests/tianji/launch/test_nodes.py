@@ -69,6 +69,7 @@ def test_a_tree_of_roots_sends_one_model_a_node(small):
     assert [told[name] for name in ("root 0", *(f"learner g{g}" for g in range(4)))] == [0.0] * 5
 
 
+@pytest.mark.long(why="processes are ended and started again")
 @pytest.mark.timeout(120)
 def test_an_actor_on_another_node_is_started_again(small):
     killed = []

@@ -13,6 +13,7 @@ from tianji.run.training import train
 from tianji.topology import lay_out
 
 
+@pytest.mark.long(why="processes are ended and started again")
 @pytest.mark.timeout(300)
 @pytest.mark.xdist_group("ray")
 def test_two_nodes_train_what_one_host_trains_and_survive_what_dies(small, ray_nodes, tmp_path):

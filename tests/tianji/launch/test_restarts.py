@@ -75,6 +75,7 @@ def replaying(small, **more):
     )
 
 
+@pytest.mark.long(why="processes are ended and started again")
 @pytest.mark.parametrize("victim", ["actor g0.a0", "buffer g0"])
 @pytest.mark.parametrize("channel", ["shm", "ipc"])
 @pytest.mark.parametrize("kind", ["strict", "relaxed", "dqn"])
@@ -99,6 +100,7 @@ def test_a_dead_actor_or_buffer_is_replaced(small, kind, channel, victim):
         assert learner["samples_consumed"] == 2 * result.steps
 
 
+@pytest.mark.long(why="processes are ended and started again")
 @pytest.mark.parametrize("kind", ["strict", "relaxed", "impala", "dqn"])
 def test_a_dead_learner_goes_on_from_its_last_state(small, kind):
     config = {
@@ -131,6 +133,7 @@ def test_a_dead_learner_goes_on_from_its_last_state(small, kind):
     assert ratio == pytest.approx(1, abs=0.02)
 
 
+@pytest.mark.long(why="processes are ended and started again")
 @pytest.mark.parametrize("victim", ["root", "learner g1"])
 def test_groups_go_on_from_what_each_of_them_stored(small, victim):
     stored, killed = set(), []

@@ -99,6 +99,7 @@ def spoilt(own, small):
     return make
 
 
+@pytest.mark.long(why="whole runs of real processes")
 @pytest.mark.parametrize("world", ["real", "lockstep"])
 @pytest.mark.parametrize("name", FAULTS)
 def test_what_is_no_number_ends_the_run_and_is_not_stored(spoilt, tmp_path, name, world):
@@ -143,6 +144,7 @@ def test_an_exception_is_one_line_with_its_place_and_its_traceback_lies_in_the_f
     assert "ValueError: the simulator" in (folder / "traceback.txt").read_text()
 
 
+@pytest.mark.long(why="whole runs of real processes")
 def test_an_environment_that_hangs_is_named_and_its_actor_started_again_and_holds_nobody_up_at_the_end(spoilt, capfd):
     given = ["train", "--env", "spoilt:Hangs", "--quiet", "--actors", "2", "--stop-seconds", "5", "--set", "silence_seconds=2"]
     begun = time.monotonic()
@@ -155,6 +157,7 @@ def test_an_environment_that_hangs_is_named_and_its_actor_started_again_and_hold
     assert "steps," in out
 
 
+@pytest.mark.long(why="whole runs of real processes")
 @pytest.mark.parametrize("actor", [0, 1])
 def test_the_first_actor_is_no_other_than_the_rest(spoilt, monkeypatch, tmp_path, actor):
     """It shared its learner's process, which ended with it. An exit is no end in good order either."""

@@ -52,6 +52,7 @@ def run(config, order_seed=None):
     return trace, snapshots, reports
 
 
+@pytest.mark.long(why="whole runs, again and again")
 @pytest.mark.parametrize("kind", ["ppo", "relaxed", "impala", "dqn", "two groups of dqn", "two groups of ppo"])
 def test_lockstep_repeats_every_event_and_every_bit(small, kind):
     config = {
@@ -128,6 +129,7 @@ def test_strict_groups_agree_to_the_bit_and_are_the_mean_of_what_each_learned(sm
     assert np.allclose(averaged, (singles[0] + singles[1]) / 2, atol=1e-7)
 
 
+@pytest.mark.long(why="whole runs, again and again")
 @pytest.mark.parametrize("kind", ["ppo", "relaxed", "dqn"])
 @pytest.mark.parametrize("groups", [2, 4])
 def test_snapshots_are_as_near_to_each_other_as_with_one_group(small, kind, groups):

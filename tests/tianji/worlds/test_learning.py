@@ -43,6 +43,7 @@ CASES = {
 }
 
 
+@pytest.mark.long(why="whole runs, again and again")
 @pytest.mark.parametrize("case", CASES)
 def test_learns_cartpole(case):
     """A policy that does not learn stays near 20."""

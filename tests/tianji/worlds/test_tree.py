@@ -140,6 +140,7 @@ class Contents:
         return {role.group} if role.kind == "learner" else set().union(*map(self.groups, self.children[child]))
 
 
+@pytest.mark.long(why="whole runs, again and again")
 @pytest.mark.parametrize("discipline", ["strict", "relaxed"])
 @pytest.mark.parametrize(("order", "groups", "fan_in"), [(1, 4, 2), (2, 5, 2), (3, 5, 3)])
 def test_no_group_counts_twice_and_samples_and_steps_add_up_in_any_order(small, discipline, order, groups, fan_in):

@@ -47,6 +47,7 @@ def test_the_real_world_equals_lockstep_and_the_synchronous_system(small):
     assert np.array_equal(real.weights, sync.weights)
 
 
+@pytest.mark.long(why="whole runs, again and again")
 @pytest.mark.parametrize("placement", ["apart", "buffer", "actor"])
 def test_roles_that_share_a_process_train_the_same(small, placement):
     names, messages = set(), []
