@@ -14,6 +14,7 @@ from reports.__main__ import main
 
 RECORDED = "docs/results/smoke.parquet"
 pytestmark = [
+    pytest.mark.long(why="a real browser draws pages"),
     pytest.mark.skipif(browser.found() is None, reason="needs Chromium (Debian's package chromium)"),
     pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning"),
 ]
@@ -81,7 +82,6 @@ def choose(page, name, value):
     )
 
 
-@pytest.mark.long(why="a real browser draws pages")
 def test_pages_say_nothing_to_the_console_and_ask_for_files_of_the_report_alone(report, opened):
     for name in PAGES:
         show(opened, report / name)
@@ -159,7 +159,6 @@ def test_tables_sort_by_number_up_and_down(report, opened):
         assert len(numbers) > 2
 
 
-@pytest.mark.long(why="a real browser draws pages")
 def test_pages_fit_a_screen_and_a_phone(report, opened):
     wide = "[...document.querySelectorAll('.wide')].filter(w => w.scrollWidth > w.clientWidth + 1).map(w => w.ariaLabel)"
     first = "[...document.querySelectorAll('tbody tr > :first-child')].every(c => getComputedStyle(c).position === 'sticky')"
@@ -188,7 +187,6 @@ def test_dark_mode_follows_the_system_and_a_button(report, opened):
 needs_library = pytest.mark.skipif(charts.library() is None, reason="needs the package plotly (extra report)")
 
 
-@pytest.mark.long(why="a real browser draws pages")
 @needs_library
 @pytest.mark.parametrize(("width", "scheme"), [(360, "light"), (1920, "dark")])
 def test_diagrams_are_drawn_within_the_page_and_a_reader_chooses_among_them(report, opened, width, scheme):
@@ -209,7 +207,6 @@ def test_diagrams_are_drawn_within_the_page_and_a_reader_chooses_among_them(repo
     )
 
 
-@pytest.mark.long(why="a real browser draws pages")
 @needs_library
 def test_diagrams_follow_the_mode(report, opened):
     show(opened, report / "pages" / "cartpole-ppo-zoo.html")
@@ -240,7 +237,6 @@ def test_no_page_is_large(report):
         assert page.stat().st_size + (data.stat().st_size if data.exists() else 0) < 300_000, page.name
 
 
-@pytest.mark.long(why="a real browser draws pages")
 def test_pages_can_be_used_without_seeing_them(report, opened):
     for name, scheme in itertools.product(PAGES, ("light", "dark")):
         show(opened, report / name, scheme=scheme)

@@ -16,7 +16,7 @@ from reports import paper as plates
 from reports.__main__ import main
 
 # What its fixtures make is made once.
-pytestmark = pytest.mark.xdist_group("reports-paper")
+pytestmark = [pytest.mark.xdist_group("reports-paper"), pytest.mark.long(why="every figure of a paper is drawn")]
 
 ROOT = Path(__file__).parents[2]
 SOURCES = [
@@ -103,7 +103,6 @@ def test_many_workloads_go_on_in_a_second_figure(tmp_path, monkeypatch):
     assert [bool(one.tables) for one in found] == [True, False]
 
 
-@pytest.mark.long(why="a whole report is built")
 def test_the_same_bundles_give_the_same_bytes(paper, tmp_path):
     assert run("tianji-report", main, ["paper", *map(str, SOURCES), "--out", str(tmp_path / "again")]) == 0
     for path in paper.iterdir():

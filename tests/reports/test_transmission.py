@@ -13,7 +13,7 @@ from programs.cli import run
 from reports.__main__ import main
 
 # What its fixtures make is made once.
-pytestmark = pytest.mark.xdist_group("reports-transmission")
+pytestmark = [pytest.mark.xdist_group("reports-transmission"), pytest.mark.long(why="a whole report is built")]
 
 RECORDED = "results/reference/transmission.parquet"
 MIB = 1 << 20

@@ -19,7 +19,7 @@ from suites.staleness.analysis import quantile
 from suites.staleness.run import Staleness
 
 # What its fixtures make is made once.
-pytestmark = pytest.mark.xdist_group("staleness")
+pytestmark = [pytest.mark.xdist_group("staleness"), pytest.mark.long(why="whole runs of real processes")]
 
 
 @pytest.fixture(scope="module")
