@@ -182,12 +182,13 @@ def outside(options: Namespace) -> int:
 
 def price(options: Namespace) -> int:
     """Show the price of staleness that runs of the price suite give."""
-    from reports import dataset, terminal, waiting
+    from reports import dataset, terminal
+    from reports.price import fitted_prices
 
     if options.first is not None and options.first < 1:
         raise ConfigError(f"--first {options.first}: blocks are counted from 1")
     with one_complaint():
-        lines = waiting.prices(dataset.load(options.bundles), options.first)
+        lines = fitted_prices(dataset.load(options.bundles), options.first)
     if not lines:
         raise ConfigError(f"{', '.join(map(str, options.bundles))}: no runs of the price suite that can be paired")
     terminal.priced(lines)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from reports import charts, claims, dataset, escaping, picker, training, waiting, words
+from reports import charts, claims, dataset, escaping, picker, price, training, waiting, words
 from reports.charts import Group
 from reports.claims import MARKS, Judged
 from reports.dataset import Dataset
@@ -56,7 +56,7 @@ def pages(data: Dataset) -> Iterator[Page]:
         if taken.setdefault(view.slug, view) is not view:
             raise BundleError(f"{view.bundles[0].path}: two pages of the report would be called {view.slug}: report them apart")
         yield Page(view.slug, view.subject, "", [view], view.groups, view.tables)
-    price, price_table = waiting.of_price(data)
+    drawn, price_table = price.drawn(data)
     found: dict[str, list[Any]] = {
         "waiting": [*waiting.Mapped.all(data), *waiting.Ruled.all(data)],
         "nodes": Scaled.all(data),
@@ -65,7 +65,7 @@ def pages(data: Dataset) -> Iterator[Page]:
     for name, views in found.items():
         groups, tables = [one for view in views for one in view.groups], [one for view in views for one in view.tables]
         if name == "waiting":
-            groups, tables, views = [*groups, *price], [*tables, *price_table], [*views, *waiting.Priced.all(data)]
+            groups, tables, views = [*groups, *drawn], [*tables, *price_table], [*views, *price.Priced.all(data)]
         if views:
             title, about = COMMON[name]
             yield Page(name, title, about, views, _joined(groups), _stacked(tables))

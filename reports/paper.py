@@ -10,7 +10,7 @@ import matplotlib.pyplot as plt
 import msgspec
 import pandas as pd
 
-from reports import escaping, plots, waiting, words
+from reports import escaping, plots, price, waiting, words
 from reports.charts import Axis, Panel
 from reports.dataset import Dataset
 from reports.messages import Traffic
@@ -75,9 +75,9 @@ def _drawn(data: Dataset) -> Iterator[tuple[str, list[Panel], list[Shown], Seque
         [msgspec.structs.replace(panel, title=name) for name, panel in every if panel.title == title]
         for title in ("seconds to the training return", "time of each role")
     )
-    mapped, ruled, priced = waiting.Mapped.all(data), waiting.Ruled.all(data), waiting.Priced.all(data)
+    mapped, ruled, priced = waiting.Mapped.all(data), waiting.Ruled.all(data), price.Priced.all(data)
     scaled, traffic = Scaled.all(data), Traffic.all(data)
-    price, price_table = waiting.of_price(data)
+    groups, price_table = price.drawn(data)
     rules = [panel for view in ruled for group in view.groups for panel in group.panels if panel.target is not None]
     found: dict[str, tuple[list[Panel], list[Shown], Sequence[View]]] = {
         "curves": (curves, [], trained),
@@ -85,7 +85,7 @@ def _drawn(data: Dataset) -> Iterator[tuple[str, list[Panel], list[Shown], Seque
         "time": (time, [], trained),
         "map": ([panel for view in mapped for panel in view.panels()], [one for view in mapped for one in view.tables], mapped),
         "rules": (rules, [one for view in ruled for one in view.tables], ruled),
-        "price": ([panel for group in price for panel in group.panels], price_table, priced),
+        "price": ([panel for group in groups for panel in group.panels], price_table, priced),
         "nodes": (
             [g.panels[0] for view in scaled for g in view.groups],
             [one for view in scaled for one in view.tables],

@@ -1,4 +1,4 @@
-"""What not waiting gains and costs: the suites asynchrony (the map), disciplines and price, looked up, drawn, and as tables."""
+"""What not waiting gains and costs: the suites asynchrony (the map) and disciplines, looked up, drawn, and as tables."""
 
 from __future__ import annotations
 
@@ -16,10 +16,7 @@ from reports.tables import number, with_interval
 from reports.view import Shown, View, group, shown
 from suites.asynchrony import analysis, sweep
 from suites.asynchrony.analysis import Cell, Outcome, Score
-from suites.convergence.analysis import Run, understand
 from suites.disciplines.analysis import strict_system
-from suites.price.analysis import REFERENCE as UNLAGGED
-from suites.price.analysis import pair_up, price
 from suites.records.bundle import Bundle
 from suites.records.predictions import Predictions
 
@@ -30,8 +27,6 @@ MARKS = {
     "periodic": (">", GREEN),
 }  # fmt: skip
 """Marker and colour of each discipline."""
-RATES, LINES = (BLUE, SKY, ORANGE, VERMILION, GREEN), ("-", "--", "-.", ":")
-"""Colours and lines of the learning rates of a workload, from the lowest."""
 WAITS = {
     ("actor", "works"): "#009e73",
     ("actor", "weights"): "#b5b5b5",
@@ -41,12 +36,12 @@ WAITS = {
     ("learner", "barrier"): "#dddddd",
 }
 """What a role does, or waits for; waiting is grey."""
+KIND = "evaluated"
+"""Return to which times are told."""
 APART = {cell.workload for cell in (*sweep.SPLITS, *sweep.FRESH)}
 """Cells that are not on the map."""
 SIDE = {"tail": 0.88, "straggler": 1.14}
 """By what cells of these delays are moved sideways, because others have the same rho and M."""
-PRICE_KIND = "evaluated"
-"""Return of the price. Episodes of training are of policies that are already old."""
 
 
 def _roles(view: View, labels: Sequence[str], names: Sequence[str], of: str, **keys: Any) -> Panel:
@@ -295,7 +290,7 @@ class Mapped(View):
 
     def _returns(self) -> Iterator[dict[str, str]]:
         for workload, label in self._runs(to_return=True):
-            keys = {"workload": workload, "threshold_kind": PRICE_KIND}
+            keys = {"workload": workload, "threshold_kind": KIND}
             if (row := self.row(label, "success_rate", **keys)) is not None:
                 cell, over = self.cell(label, **keys), self.cell(sweep.BARRIER, **keys, baseline=label)
                 yield {
@@ -369,94 +364,3 @@ class Ruled(View):
             "Time to the return": with_interval(over["time"], "x"),
             "Steps to the return": with_interval(over["steps"], "x"),
         }
-
-
-class Priced(View):
-    """Runs of one workload at one learning rate, under each lag."""
-
-    suite = "price"
-
-    @property
-    def learning_rate(self) -> float:
-        """That of its runs, at the start."""
-        return float(self.bundles[0].manifest.options["ppo.learning_rate"])
-
-    def lag(self, label: str) -> int:
-        """Age of its samples in rounds."""
-        return int(label.rpartition("-")[2])
-
-    def cost(self, label: str, kind: str) -> Row | None:
-        """Steps to a return over those without lag, at the same seeds."""
-        return self.row(UNLAGGED, "steps_to_threshold_ratio", threshold_kind=kind, baseline=label)
-
-    def curve(self, place: int) -> Curve:
-        """Steps over those without lag, by lag times learning rate."""
-        found = [(self.lag(label), row) for label in self.shown if (row := self.cost(label, PRICE_KIND)) and row["value"]]
-        points = [(lag, row) for lag, row in found if lag]
-        known = all(row["ci_low"] is not None for _, row in points)
-        ends: dict[str, Any] = (
-            {key: rounded([row[f"ci_{key}"] for _, row in points]) for key in ("low", "high")} if known else {}
-        )
-        return Curve(
-            name=f"learning rate {self.learning_rate:g}",
-            x=rounded([lag * self.learning_rate for lag, _ in points]),
-            y=[*rounded([row["value"] for _, row in points])],
-            colour=RATES[place % len(RATES)],
-            line=LINES[place % len(LINES)],
-            marker="os^Dv"[place % 5],
-            **ends,
-        )
-
-    def line(self, label: str) -> dict[str, str]:
-        """Of the table: a lag."""
-        cost, cell = self.cost(label, PRICE_KIND), self.cell(label, threshold_kind=PRICE_KIND)
-        return {
-            "Workload": self.workload,
-            "Learning rate": f"{self.learning_rate:g}",
-            "Lag": str(self.lag(label)),
-            "Pairs": str(cost["n"]) if cost else "-",
-            "Steps": cell("steps_to_threshold"),
-            "Over lag 0's": with_interval(cost, "x"),
-            "Over lag 0's, training": with_interval(self.cost(label, "training"), "x"),
-            "Reached": cell("success_rate"),
-        }
-
-
-def of_price(data: Dataset) -> tuple[list[Group], list[Shown]]:
-    """What age costs: a diagram for each workload and machine, and one table."""
-    found: dict[tuple[str, str], list[Priced]] = {}
-    for view in Priced.all(data):
-        found.setdefault((view.workload, view.key.machine), []).append(view)
-    alike = [sorted(own, key=lambda view: view.learning_rate) for own in found.values()]
-    axes = Axis("lag in rounds x learning rate", log=True), Axis("steps to the return, over those without lag", log=True)
-    panels = [
-        Panel(own[0].workload, *axes, [one for place, view in enumerate(own) if (one := view.curve(place)).x], target=1.0)
-        for own in alike
-    ]
-    return group("price", panels), shown("price", (view.line(label) for own in alike for view in own for label in view.shown))
-
-
-def prices(data: Dataset, first: int | None = None) -> list[tuple[str, ...]]:
-    """Of each workload machine, price, interval, blocks, pairs, and pairs of which one run missed the return.
-
-    A price is one number: how much more steps a round of age costs at the workload's learning rate.
-
-    Parameters
-    ----------
-    first
-        so many blocks of each session alone, from the first one; None: all.
-    """
-    runs: dict[tuple[str, str], list[Run]] = {}
-    unusable = {bundle.path for bundle, _ in data.unusable}
-    for view in Priced.all(data):
-        used = (b for b in view.bundles if first is None or b.manifest.block < first)
-        own = (b for b in used if b.manifest.status == "completed" and b.path not in unusable)
-        runs.setdefault((view.workload, view.key.machine), []).extend(map(understand, own))
-    found: list[tuple[str, ...]] = []
-    for what, every in runs.items():
-        pairs, missed = pair_up(every, PRICE_KIND)
-        fitted = price(pairs)
-        if fitted.value is not None:
-            interval = "-" if fitted.low is None else f"{fitted.low:.3f} to {fitted.high:.3f}"
-            found.append((*what, f"{fitted.value:.3f}", interval, str(fitted.n), str(len(pairs)), str(missed)))
-    return found

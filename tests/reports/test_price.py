@@ -5,7 +5,7 @@ import priced
 import pytest
 from bundles import unpacked
 
-from reports import dataset, waiting
+from reports import dataset, price
 from reports.__main__ import main as report
 
 
@@ -18,7 +18,7 @@ def recorded(tmp_path_factory):
 
 
 def test_the_diagram_has_a_mark_for_each_lag_and_learning_rate(recorded):
-    (group,), _ = waiting.of_price(dataset.load([recorded]))
+    (group,), _ = price.drawn(dataset.load([recorded]))
     (panel,) = group.panels
     marks = {(one.name, x): y for one in panel.curves for x, y in zip(one.x, one.y, strict=True)}
     # Settings of one product lie on each other, where it decides.
@@ -28,7 +28,7 @@ def test_the_diagram_has_a_mark_for_each_lag_and_learning_rate(recorded):
 
 
 def test_without_such_runs_there_is_nothing():
-    assert waiting.of_price(dataset.load([unpacked("docs/results/smoke.parquet")])) == ([], [])
+    assert price.drawn(dataset.load([unpacked("docs/results/smoke.parquet")])) == ([], [])
 
 
 def test_the_table_has_a_line_for_each_setting(recorded, tmp_path):
