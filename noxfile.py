@@ -26,15 +26,8 @@ LATER = "--no-compile"
 their first run would include compilation."""
 SITE = {"NO_MKDOCS_2_WARNING": "1"}
 """Hides the theme's advertisement of its successor."""
-SHOWN = (
-    "reference",
-    "again/staleness",
-    "again/convergence/cartpole-dqn-helped.parquet",
-    "again/convergence/cartpole-ppo-sbx.parquet",
-    "again/convergence/lunarlander-dqn-sbx.parquet",
-    "placement/cartpole-ppo-zoo.parquet",
-)
-"""Sealed sessions of the README: the reference, and all others that answer a declared question (reports/questions.toml)."""
+SHOWN = ("reference", "again", "placement", "price")
+"""Folders of sealed sessions of the README and the site: all that are kept, but for what others submitted."""
 QUIET = {"PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_ROOT_USER_ACTION": "ignore"}
 
 

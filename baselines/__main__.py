@@ -6,15 +6,17 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from baselines import certificate, system
-from baselines.certificate import Equivalence
+from baselines import system
 from baselines.workload import Workload
 from programs.cli import DONE, FAILED, ConfigError, OneLineParser, run
 from tianji.settings import convert, read_toml
+
+if TYPE_CHECKING:
+    from baselines.certificate import Equivalence
 
 WORKLOADS = Path(__file__).parents[1] / "suites" / "workloads"
 """Where the project keeps workload files: data, which any package may read."""
@@ -36,6 +38,8 @@ def parser() -> OneLineParser:
 
 def findings(name: str, workload: Workload) -> list[Equivalence]:
     """Compare one system with the reference on one workload."""
+    from baselines import certificate  # It imports torch, which takes seconds and which no other command needs.
+
     frozen = certificate.freeze(workload)
     evidence = system.get(name).certify(frozen)
     return certificate.compare(workload.id, name, evidence or {}, certificate.reference(frozen))

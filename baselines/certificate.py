@@ -16,7 +16,8 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from baselines.workload import Workload
-from tianji.algorithms import dqn_torch, networks, networks_torch, ppo_torch
+from tianji.algorithms import distributions_torch, dqn_torch, networks_torch, ppo_torch
+from tianji.algorithms.distributions import from_scores
 from tianji.algorithms.networks import ActorCritic, FlatNetwork, QNetwork, Vector
 from tianji.environments.description import EnvDescription
 from tianji.layout import Views, rollout_layout
@@ -62,7 +63,7 @@ def freeze(workload: Workload, seed: int = 7) -> Frozen:
     """The frozen data of a workload; the same in every process."""
     rng = np.random.default_rng(np.random.SeedSequence([seed, 0xCE27]))
     description = workload.describe()
-    network = networks.build(workload.network, description.features, description.actions)
+    network = workload.flat_network(description)
     weights, target_weights = (
         (network.initialise(k) + 0.05 * rng.standard_normal(network.size)).astype(np.float32) for k in (seed, seed + 1)
     )
@@ -70,18 +71,34 @@ def freeze(workload: Workload, seed: int = 7) -> Frozen:
         steps, environments = workload.for_ppo.rollout_steps, workload.environments
     else:
         steps, environments = workload.for_dqn.batch_size, 1
-    layout = rollout_layout(steps, environments, description.observation_shape, description.observation_dtype, behaviour=True)
+    actions = description.actions
+    layout = rollout_layout(
+        steps,
+        environments,
+        description.stored_shape,
+        description.stored_dtype,
+        behaviour=True,
+        action_shape=actions.stored_shape,
+        action_dtype=actions.stored_dtype,
+    )
     chunk = layout.views(bytearray(layout.capacity_bytes))
     chunk["observation"][...] = 0.5 * rng.standard_normal(chunk["observation"].shape)
     chunk["final_observation"][...] = 0.5 * rng.standard_normal(chunk["final_observation"].shape)
-    chunk["action"][...] = rng.integers(0, description.actions, chunk["action"].shape)
+    if actions.kind == "discrete":
+        chunk["action"][...] = rng.integers(0, actions.outputs, chunk["action"].shape)
+        likely = np.full(chunk["reward"].shape, -np.log(actions.outputs))
+    else:
+        rows = description.encode(chunk["observation"][:-1].reshape(-1, *chunk["observation"].shape[2:]))
+        policy = from_scores(actions, network.scores(network.views(weights), rows))
+        drawn, likely = policy.sample(rng.standard_normal((len(rows), actions.parts)))
+        chunk["action"][...] = drawn.reshape(chunk["action"].shape)
+        likely = likely.reshape(chunk["reward"].shape)
     chunk["reward"][...] = rng.standard_normal(chunk["reward"].shape)
     ends = (rng.permutation(steps * environments) / (steps * environments)).reshape(steps, environments)
     chunk["terminated"][...] = ends < 0.08
     chunk["truncated"][...] = ends > 0.92
     # A behaviour policy that is near the present one: some ratios are clipped, most are not.
-    uniform = np.full(chunk["action"].shape, 1 / description.actions)
-    chunk["log_probability"][...] = np.log(uniform) + 0.15 * rng.standard_normal(chunk["action"].shape)
+    chunk["log_probability"][...] = likely + 0.15 * rng.standard_normal(likely.shape)
     return Frozen(workload, description, network, weights, target_weights, chunk)
 
 
@@ -93,10 +110,10 @@ def reference(frozen: Frozen) -> Evidence:
 def batch_of(frozen: Frozen) -> dict[str, NDArray[Any]]:
     """The frozen batch of a PPO workload: rows with the reference's advantages and targets, as float32."""
     evidence = _ppo_targets(frozen)
-    chunk, rows = frozen.chunk, frozen.chunk["action"].size
+    chunk, rows = frozen.chunk, frozen.chunk["reward"].size
     return {
-        "observation": chunk["observation"][:-1].reshape(rows, *frozen.describe.observation_shape),
-        "action": chunk["action"].reshape(-1),
+        "observation": chunk["observation"][:-1].reshape(rows, *frozen.describe.stored_shape),
+        "action": chunk["action"].reshape(rows, *chunk["action"].shape[2:]),
         "log_probability": chunk["log_probability"].reshape(-1),
         "advantage": evidence["advantages"].astype(np.float32),
         "value_target": evidence["targets"].astype(np.float32),
@@ -107,7 +124,7 @@ def _ppo_targets(frozen: Frozen) -> Evidence:
     """Generalised advantages term by term, from their definition (Schulman et al., 2016, equation 16)."""
     assert isinstance(frozen.network, ActorCritic)
     chunk, config = frozen.chunk, frozen.workload.for_ppo
-    t_max, b_max = chunk["action"].shape
+    t_max, b_max = chunk["reward"].shape
     flat = torch.tensor(frozen.weights, dtype=torch.float64)
 
     def value(observation: NDArray[Any]) -> NDArray[np.float64]:
@@ -146,11 +163,12 @@ def _reference_ppo(frozen: Frozen) -> Evidence:
     batch = batch_of(frozen)
     flat = torch.tensor(frozen.weights, dtype=torch.float64, requires_grad=True)
     x = torch.tensor(frozen.describe.encode(batch["observation"]), dtype=torch.float64)
-    logits, value = networks_torch.heads(frozen.network, frozen.network.views(flat), x)
+    scores, value = networks_torch.heads(frozen.network, frozen.network.views(flat), x)
     old, advantage, target = (
         torch.tensor(batch[name], dtype=torch.float64) for name in ("log_probability", "advantage", "value_target")
     )
-    loss = ppo_torch.loss(logits, value, torch.tensor(batch["action"]), old, advantage, target, config)
+    policy = distributions_torch.from_scores(frozen.network.actions, scores)
+    loss = ppo_torch.loss(policy, value, torch.tensor(batch["action"]), old, advantage, target, config)
     rest = _stepped(frozen, flat, loss, config.max_grad_norm, config.learning_rate, config.adam_epsilon)
     return _ppo_targets(frozen) | rest
 
@@ -223,7 +241,7 @@ def transitions_of(chunk: Views) -> dict[str, NDArray[Any]]:
     The next observation of a truncated step is the last one of its episode, not the first one after the reset. The next
     observation of a terminated step does not matter, because its value is not used.
     """
-    t, b = chunk["action"].shape
+    t, b = chunk["reward"].shape
     shape = chunk["observation"].shape[2:]
     following = chunk["observation"][1:]
     truncated = chunk["truncated"]
@@ -234,7 +252,7 @@ def transitions_of(chunk: Views) -> dict[str, NDArray[Any]]:
     return {
         "observation": chunk["observation"][:-1].reshape(t * b, *shape),
         "next_observation": following.reshape(t * b, *shape),
-        "action": chunk["action"].reshape(-1),
+        "action": chunk["action"].reshape(t * b, *chunk["action"].shape[2:]),
         "reward": chunk["reward"].reshape(-1),
         "terminated": chunk["terminated"].reshape(-1),
     }

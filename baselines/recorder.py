@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from baselines.goal import Goal
 from baselines.recording import SNAPSHOTS, Recording
 from baselines.workload import Workload
-from tianji.algorithms import networks
 from tianji.policy import Policy, save_policy
 
 
@@ -38,7 +37,7 @@ class FileRecorder(Recording):
     ) -> None:
         super().__init__(directory, on_first_step)
         description = workload.describe()
-        self.network = networks.build(workload.network, description.features, description.actions)
+        self.network = workload.flat_network(description)
         self._workload = workload
         self._goal = Goal(workload) if stop_at_goal else None
 

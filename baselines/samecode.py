@@ -18,7 +18,7 @@ def evidence(frozen: Frozen) -> Evidence:
 def _ppo(frozen: Frozen) -> Evidence:
     import torch
 
-    from tianji.algorithms import ppo_torch
+    from tianji.algorithms import distributions_torch, ppo_torch
 
     assert isinstance(frozen.network, ActorCritic)
     config = frozen.workload.for_ppo
@@ -35,10 +35,11 @@ def _ppo(frozen: Frozen) -> Evidence:
     )
     # The updater never computes the loss, only its gradient: the loss is that of its network's outputs.
     blocks = frozen.network.views(frozen.weights)
-    logits, values = frozen.network.scores(blocks, batch.features), frozen.network.values(blocks, batch.features)
-    arrays = (logits, values, batch.action, batch.log_probability, batch.advantage, batch.value_target)
+    scores, values = frozen.network.scores(blocks, batch.features), frozen.network.values(blocks, batch.features)
+    arrays = (scores, values, batch.action, batch.log_probability, batch.advantage, batch.value_target)
     x, v, action, old, advantage, target = (torch.as_tensor(array) for array in arrays)
-    loss = ppo_torch.loss(x, v, action, old, advantage, target, config).item()
+    policy = distributions_torch.from_scores(frozen.network.actions, x)
+    loss = ppo_torch.loss(policy, v, action, old, advantage, target, config).item()
     updater.step(batch, config.learning_rate)
     return {
         "targets": prepared.value_target,

@@ -11,7 +11,7 @@ import numpy as np
 from baselines.space import Scalar, Space, equal_parts
 from baselines.system import Recorder, System, Task
 from baselines.workload import Workload
-from tianji.config import DQNConfig, IMPALAConfig, PPOConfig, TrainConfig
+from tianji.config import ActionsConfig, DQNConfig, IMPALAConfig, NormaliseConfig, PPOConfig, TrainConfig
 from tianji.disciplines.auto import Choice
 from tianji.launch.events import Heard
 from tianji.launch.node import Cluster
@@ -68,6 +68,8 @@ class SameCode(System):
             impala=w.impala or IMPALAConfig(),
             atari=w.games,
             simulator=w.simulator,
+            actions=w.actions or ActionsConfig(),
+            normalise=w.normalise or NormaliseConfig(),
             device=w.device or "cpu",
             update_seconds=w.update_seconds,
             horizon_steps=w.horizon_steps,

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from programs.cli import ConfigError
-from tianji.config import AtariConfig, DQNConfig, IMPALAConfig, NetworkConfig, PPOConfig, SimulatorConfig
+from tianji.algorithms import networks
+from tianji.algorithms.networks import FlatNetwork
+from tianji.config import (
+    ActionsConfig,
+    AtariConfig,
+    DQNConfig,
+    IMPALAConfig,
+    NetworkConfig,
+    NormaliseConfig,
+    PPOConfig,
+    SimulatorConfig,
+)
 from tianji.environments.atari import is_atari
 from tianji.environments.description import EnvDescription
 from tianji.environments.making import describe
@@ -62,6 +74,10 @@ class Workload(Settings, kw_only=True):
     """Wrappers of an Atari game; absent for other environments."""
     simulator: SimulatorConfig | None = None
     """Delays or pictures added to the environment; absent: it is used as it is."""
+    actions: ActionsConfig | UnsetType = UNSET
+    """The policy over actions that are numbers. It belongs to an environment with such actions, and to no other."""
+    normalise: NormaliseConfig | UnsetType = UNSET
+    """Normalisation of observations and rewards; absent: there is none."""
     device: Literal["cuda"] | UnsetType = UNSET
     """Device on which updates are computed, if it is not the CPU."""
     update_seconds: Seconds = 0.0
@@ -87,7 +103,7 @@ class Workload(Settings, kw_only=True):
             raise ValueError(f"algo is {self.algo}: give a table [{self.algo}] and no other, not {given}")
         if isinstance(self.actors, int) and self.environments % self.actors:
             raise ValueError(f"actors {self.actors}: {self.environments} environments cannot be divided evenly among them")
-        msgspec.structs.force_setattr(self, "network", self.network.of(self.algo, self.env))
+        msgspec.structs.force_setattr(self, "network", self.network.of(self.algo, pictures=is_atari(self.env)))
         ALGORITHMS[self.algo].check_network(self.algo, self.network.kind)
         if self.network.kind == "factory":
             raise ValueError("a workload's network is of a kind that every system knows, not what a factory makes")
@@ -129,6 +145,8 @@ class Workload(Settings, kw_only=True):
         if network.kind not in ("mlp-separate", "mlp-q") or options:
             described = f"{network.kind} with {' and '.join(options)}" if options else network.kind
             return f"networks of kind {described} are not translated to it"
+        if isinstance(self.actions, ActionsConfig) and self.actions.bounds != "clip":
+            return "squashed actions are not translated to it"
         if self.ppo is not None and self.ppo.value_clip is not None:
             return "a clipped value error is not translated to it"
         if self.ppo is not None and self.ppo.correction == "decoupled":
@@ -142,6 +160,18 @@ class Workload(Settings, kw_only=True):
         return None
 
     @property
+    def beyond_choices(self) -> str | None:
+        """Why a program cannot have it that knows choices as actions, and observations as they are, alone; None: it can."""
+        if self.normalises:
+            return "normalisation is not translated to it"
+        return "actions that are numbers are not translated to it" if isinstance(self.actions, ActionsConfig) else None
+
+    @property
+    def normalises(self) -> bool:
+        """Whether observations or rewards are normalised."""
+        return isinstance(self.normalise, NormaliseConfig) and (self.normalise.observations or self.normalise.rewards)
+
+    @property
     def pictures(self) -> bool:
         """Whether its observations are pictures that a simulator draws."""
         return self.simulator is not None and self.simulator.picture is not None
@@ -153,7 +183,16 @@ class Workload(Settings, kw_only=True):
 
     def describe(self) -> EnvDescription:
         """The environment, as every system sees it; raises as `tianji.environments.making.describe` does."""
-        return describe(self.env, self.games, self.simulator)
+        found = describe(self.env, self.games, self.simulator).seen_by(self.network.kind)
+        normalised = isinstance(self.normalise, NormaliseConfig) and self.normalise.observations
+        if isinstance(self.actions, ActionsConfig) is not (found.actions.kind == "box"):
+            raise ConfigError(f"workload {self.id}: a table [actions] belongs to actions that are numbers, and to nothing else")
+        actions = found.actions.under(self.actions) if isinstance(self.actions, ActionsConfig) else found.actions
+        return replace(found, actions=actions, normalised=normalised)
+
+    def flat_network(self, describe: EnvDescription | None = None) -> FlatNetwork:
+        """The network that every system trains. The environment is described if the caller has not done so."""
+        return networks.fitted(self.network, self.normalise or NormaliseConfig(), describe or self.describe())
 
     def check_device(self) -> None:
         """Check that its device is here. This imports torch only where a workload is for a GPU.

@@ -26,13 +26,14 @@ from suites.records.forecasts import Forecasts, Point, Topology
 from suites.session import catalogue
 from suites.statistics import usl
 from tianji.config import PPOConfig, TrainConfig
+from tianji.environments.actions import Actions
 from tianji.environments.description import EnvDescription
 from tianji.simulation.forecast import ENDLESS, forecast
 from tianji.simulation.machines import Machine
 
 EXPERIMENT, WORKLOAD = "ppo-cpu-weak", "cartpole-ppo-nodes"
 RECORDED = Path("results/reference/scaling/ppo-five-blocks.parquet")
-CARTPOLE = EnvDescription("CartPole-v1", (4,), "<f4", 0, 2)
+CARTPOLE = EnvDescription("CartPole-v1", (4,), "<f4", 0, Actions.of(2))
 LATENCY_S = 50e-6
 SYSTEMS = {("groups", "strict"): "tianji", ("one learner", "strict"): "tianji-one-learner"}
 """Systems of the scaling suite that run like this."""

@@ -15,12 +15,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tianji.config import PPOConfig, TrainConfig
+from tianji.environments.actions import Actions
 from tianji.environments.description import EnvDescription
 from tianji.messages import Done, FromRole
 from tianji.simulation.machines import Machine
 from tianji.simulation.world import Simulation
 
-CARTPOLE = EnvDescription("CartPole-v1", (4,), "<f4", 0, 2)
+CARTPOLE = EnvDescription("CartPole-v1", (4,), "<f4", 0, Actions.of(2))
 STEPS, ENVIRONMENTS = 32, 8
 """Steps of a fragment, and environments of an actor."""
 

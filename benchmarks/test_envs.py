@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
-from tianji.environments.making import make
+from tianji.environments.making import make_env
 from tianji.environments.vector import Environments
 
 STEPS = 100
 
 
 def gymnasiums(count):
-    vector = SyncVectorEnv([lambda: make("CartPole-v1")] * count, autoreset_mode=AutoresetMode.SAME_STEP, copy=False)
+    vector = SyncVectorEnv([lambda: make_env("CartPole-v1")] * count, autoreset_mode=AutoresetMode.SAME_STEP, copy=False)
     observations, rewards = np.zeros((count, 4), np.float32), np.zeros(count, np.float32)
 
     def step(actions):

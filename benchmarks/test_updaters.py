@@ -13,6 +13,7 @@ from tianji.algorithms.networks import ActorCritic, QNetwork
 from tianji.algorithms.replay import Experience
 from tianji.algorithms.second_core import Helper
 from tianji.config import DQNConfig, PPOConfig
+from tianji.environments.actions import Actions
 from tianji.environments.description import EnvDescription
 
 
@@ -64,7 +65,7 @@ def dqn_round(helper):
     rng, steps, environments = np.random.default_rng(0), 2000, 8
     network, config = QNetwork(4, (256, 256), 2), DQNConfig(train_every_steps=256, updates=32, learning_starts=1000)
     updater = dqn_numpy.NumpyUpdater(network, config, network.initialise(0), helper)
-    made = dqn.DQN(updater, EnvDescription("CartPole-v1", (4,), "<f4", 0, 2), config, environments, seed=0)
+    made = dqn.DQN(updater, EnvDescription("CartPole-v1", (4,), "<f4", 0, Actions.of(2)), config, environments, seed=0)
     shape = steps, environments
     views = {
         "observation": rng.normal(size=(steps + 1, environments, 4)).astype(np.float32),

@@ -28,7 +28,7 @@ MOVES = ((-1, 0), (0, 1), (1, 0), (0, -1))
 class Rooms(gym.Env):
     """Walk from anywhere to X, which is worth 10; every step costs .1, and after 100 of them the episode is over.
 
-    An observation is the number of the field one stands on. Any Box is as good; actions must be Discrete.
+    An observation is the number of the field one stands on. Any Box is as good.
     """
 
     def __init__(self) -> None:

@@ -62,27 +62,25 @@ def in_one_line(option: str, place: Path) -> Iterator[None]:
         raise ConfigError(f"{option} {place}: {error.strerror}") from None
 
 
-def may_be_written(out: Path, mark: str, what: str) -> None:
-    """Refuse a folder that holds something else, or has no place, before any work is done for it."""
+@contextmanager
+def whole(options: Namespace, mark: str, what: str) -> Iterator[Path]:
+    """A folder to write in, whose files are in `--out` when all of them are written; otherwise nothing is."""
+    from suites.records.limits import blamed
+
+    out: Path = options.out
     with in_one_line("--out", out):
+        # Refused before any work is done for it: a folder that holds something else, or has no place.
         if out.exists() and (not out.is_dir() or (any(out.iterdir()) and not (out / mark).exists())):
             raise ConfigError(f"--out {out}: exists and is not {what}; name a new folder")
         there = next(place for place in (out, *out.absolute().parents) if place.exists())
         if not os.access(there, os.W_OK | os.X_OK):
             raise ConfigError(f"--out {out}: {there} may not be written")
-
-
-@contextmanager
-def whole(out: Path, bundles: Sequence[Path]) -> Iterator[Path]:
-    """A folder to write in, whose files are in `out` when all of them are written; otherwise nothing is."""
-    from suites.records.limits import blamed
-
     new = [place for place in (out, *out.parents) if not place.exists()]
     with in_one_line("--out", out):
         out.mkdir(parents=True, exist_ok=True)
     try:
         with TemporaryDirectory(prefix=".new-", dir=out) as folder:
-            with blamed(", ".join(map(str, bundles))):
+            with blamed(", ".join(map(str, options.bundles))):
                 yield Path(folder)
             for file in (file for file in Path(folder).rglob("*") if file.is_file()):
                 place = out / file.relative_to(folder)
@@ -96,43 +94,27 @@ def whole(out: Path, bundles: Sequence[Path]) -> Iterator[Path]:
         raise
 
 
-@contextmanager
-def one_complaint() -> Iterator[None]:
-    """What is wrong with bundles, as a complaint."""
-    try:
-        yield
-    except BundleError as error:
-        raise ConfigError(str(error)) from error
-
-
 def build(options: Namespace) -> int:
     """Build a report and print the answer."""
-    out = options.out
-    may_be_written(out, MARK, "a report")
-    from reports import dataset, page, terminal
+    with whole(options, MARK, "a report") as folder:
+        from reports import dataset, page, terminal
 
-    with one_complaint():
         data = dataset.load(options.bundles)
-        with whole(out, options.bundles) as folder:
-            index = page.build(data, folder)
-            lines = terminal.told(data)
-    terminal.show(lines, out / index.name)
+        index = page.build(data, folder)
+        lines = terminal.told(data)
+    terminal.show([*lines, f"report: {options.out / index.name}"])
     return DONE
 
 
 def paper(options: Namespace) -> int:
     """Write the figures of a paper."""
-    out = options.out
-    may_be_written(out, PAPER_MARK, "a folder of plates")
-    from reports import dataset
-    from reports import paper as plates
+    with whole(options, PAPER_MARK, "a folder of plates") as folder:
+        from reports import dataset
+        from reports import paper as plates
 
-    with one_complaint():
-        data = dataset.load(options.bundles)
-        with whole(out, options.bundles) as folder:
-            drawn = list(plates.plates(data))
-            plates.write(drawn, folder)
-    print(f"paper: {len(drawn)} figures in {out}")
+        drawn = list(plates.plates(dataset.load(options.bundles)))
+        plates.write(drawn, folder)
+    print(f"paper: {len(drawn)} figures in {options.out}")
     return DONE
 
 
@@ -145,7 +127,7 @@ def readme(options: Namespace) -> int:
         place = folder.resolve().relative_to(page.resolve().parent).as_posix()
     except ValueError:
         raise ConfigError(f"--pictures {folder}: is not below the folder of {page}") from None
-    from reports import claims, dataset, picture
+    from reports import claims, dataset
     from reports import readme as results
     from suites.records.limits import blamed
 
@@ -154,14 +136,14 @@ def readme(options: Namespace) -> int:
         results.replaced(text, "")
     except ValueError as error:
         raise ConfigError(f"{page}: {error}") from None
-    with one_complaint(), blamed(", ".join(map(str, options.bundles))):
+    with blamed(", ".join(map(str, options.bundles))):
         data = dataset.load(options.bundles)
         new = results.replaced(text, results.block(data, claims.judge(data), place))
     if options.check:
         why = results.stale(data, folder) or (None if new == text else f"{page} says otherwise")
         print("the results are those of the bundles" if why is None else f"out of date: {why}")
         return DONE if why is None else FAILED
-    if not picture.write(data, folder):
+    if not results.write_pictures(data, folder):
         raise ConfigError("these bundles compare no two systems")
     page.write_text(new, encoding="utf-8")
     print(f"written: {page} and {folder}")
@@ -174,8 +156,7 @@ def outside(options: Namespace) -> int:
     from reports import outside as published
 
     source = published.source()
-    with one_complaint():
-        lines, left_out = published.lines(dataset.load(options.bundles), source)
+    lines, left_out = published.lines(dataset.load(options.bundles), source)
     terminal.beside(source, lines, left_out)
     return FAILED if any(line.kind == "different" for line in lines) else DONE
 
@@ -187,8 +168,7 @@ def price(options: Namespace) -> int:
 
     if options.first is not None and options.first < 1:
         raise ConfigError(f"--first {options.first}: blocks are counted from 1")
-    with one_complaint():
-        lines = fitted_prices(dataset.load(options.bundles), options.first)
+    lines = fitted_prices(dataset.load(options.bundles), options.first)
     if not lines:
         raise ConfigError(f"{', '.join(map(str, options.bundles))}: no runs of the price suite that can be paired")
     terminal.priced(lines)
@@ -220,7 +200,7 @@ def compare(options: Namespace) -> int:
         with blamed(" and ".join(map(str, filter(None, (options.base, options.head))))):
             came = outcome.of(found)
             forms = {kind: form(came) for kind, form in outcome.FORMS.items()}
-    except (BundleError, ValueError) as error:
+    except ValueError as error:
         raise ConfigError(str(error)) from error
     for kind, text in forms.items():
         if (file := getattr(options, kind)) is not None:
@@ -231,7 +211,10 @@ def compare(options: Namespace) -> int:
 
 def main(arguments: Sequence[str]) -> int:
     options = parser().parse_args(arguments)
-    return int(options.run(options))
+    try:
+        return int(options.run(options))
+    except BundleError as error:
+        raise ConfigError(str(error)) from error
 
 
 def console() -> int:

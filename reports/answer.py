@@ -5,8 +5,7 @@ Pure functions from a dataset to lines of text. All else is on the page.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator
 
 from reports import bounds
 from reports.dataset import Dataset
@@ -96,7 +95,8 @@ def _ratios(view: Trained, label: str) -> str:
     names = {REFERENCE: "strict", RELAXED: "relaxed"} if RELAXED in view.labels else {REFERENCE: "TianJi"}
     told = {name: view.fast(first, label, KIND) for first, name in names.items() if label not in (REFERENCE, first)}
     costs = {name: view.costs(first, label, KIND) for first, name in names.items()}
-    return ", ".join(f"{name} x {_said(one)}{_in_cores(costs[name])}" for name, one in told.items() if one.leading is not None)
+    cores = {name: f" (cores x {number(row['value'])})" for name, row in costs.items() if row and row["value"] is not None}
+    return ", ".join(f"{name} x {_said(one)}{cores.get(name, '')}" for name, one in told.items() if one.leading is not None)
 
 
 def _said(told: bounds.Told) -> str:
@@ -107,11 +107,6 @@ def _said(told: bounds.Told) -> str:
     return f"{number(told.mean['value'])} (mean)" + (f", {easy}" if told.bound else "")
 
 
-def _in_cores(row: Row | None) -> str:
-    """The same ratio of core-seconds, where they are known."""
-    return "" if row is None or row["value"] is None else f" (cores x {number(row['value'])})"
-
-
 def _failed(view: Trained, label: str, columns: int) -> str:
     """How many runs of a system failed, its second runs too, and why the first of them did."""
     failed = _failed_runs(b for b in view.bundles if b.manifest.system == label)
@@ -119,7 +114,6 @@ def _failed(view: Trained, label: str, columns: int) -> str:
 
 
 def _failed_runs(runs: Iterable[Bundle]) -> list[tuple[Bundle, str]]:
-    """Those of them that failed, with the cause."""
     return [(b, cause(b.manifest.error)) for b in runs if b.manifest.status != "completed"]
 
 
@@ -138,21 +132,14 @@ def _messages(data: Dataset) -> Iterator[str]:
     """What TianJi's channel moves in a second, in each place: as a share of the ceiling, and over two others."""
     known = [one for view in Traffic.all(data) for one in _channel(view)]
     if known:
-        sizes = "/".join(size_text(size) for size in sorted({one.size_bytes for one in known}))
-        blocks = "/".join(map(str, sorted({one.n for one in known})))
+        sizes = "/".join(size_text(size) for size in sorted({size for size, _, _ in known}))
+        blocks = "/".join(map(str, sorted({n for _, n, _ in known})))
         yield f"messages of {sizes} (n = {blocks}): TianJi's goodput, its share of the ceiling's, how many times two others'"
-        yield from (f"  {one.told}" for one in known)
+        yield from (f"  {told}" for _, _, told in known)
 
 
-class Channel(NamedTuple):
-    """What is told of TianJi's channel on one workload."""
-
-    size_bytes: int
-    n: int
-    told: str
-
-
-def _channel(traffic: Traffic) -> Iterator[Channel]:
+def _channel(traffic: Traffic) -> Iterator[tuple[int, int, str]]:
+    """Size of the messages, number of blocks, and what is told of TianJi's channel on one workload."""
     n = next(iter(traffic.explorers), 1)
     sizes = traffic.sizes(n)
     size = max((size for size in sizes if size <= SIZE_BYTES), default=max(sizes, default=0))
@@ -169,7 +156,7 @@ def _channel(traffic: Traffic) -> Iterator[Channel]:
     over = {label: traffic.at(REFERENCE, "goodput_ratio", size, n, label) for label in traffic.competitors}
     known = {label: row for label, row in over.items() if row is not None}
     told += [f"{number(row['value'])} x {traffic.title(label)}" for label, row in list(known.items())[:PEERS]]
-    yield Channel(size, goodput["n"], f"{traffic.description['direction']}, {where}: {', '.join(told)}")
+    yield (size, goodput["n"], f"{traffic.description['direction']}, {where}: {', '.join(told)}")
 
 
 def _nodes(data: Dataset) -> Iterator[str]:
@@ -184,13 +171,8 @@ def _nodes(data: Dataset) -> Iterator[str]:
         if known:
             told = ", ".join(f"{number(row['value'])} x {name}" for name, row in known.items())
             n = "/".join(map(str, sorted({row["n"] for row in known.values()})))
-            yield f"{scaled.name}, {most} nodes: TianJi trains on {told} (n = {n}){_on_fewer(fewer)}"
-
-
-def _on_fewer(rows: Mapping[int, Row | None]) -> str:
-    """What fewer nodes make of one node's throughput."""
-    told = [f"{number(row['value'])} x on {nodes}" for nodes, row in rows.items() if row is not None]
-    return f"; {', '.join(told)} nodes" if told else ""
+            less = ", ".join(f"{number(row['value'])} x on {nodes}" for nodes, row in fewer.items() if row is not None)
+            yield f"{scaled.name}, {most} nodes: TianJi trains on {told} (n = {n}){f'; {less} nodes' if less else ''}"
 
 
 def _balance(data: Dataset) -> Iterator[str]:

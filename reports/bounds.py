@@ -13,6 +13,7 @@ from typing import NamedTuple
 from reports.table import Row
 from reports.tables import number, with_interval
 from suites.statistics.crossings import RATIO, RESTRICTED, RUNNING
+from suites.statistics.families import widened
 
 METRIC = RATIO
 SIGNS = {"at_least": "> ", "at_most": "< ", "": ""}
@@ -87,3 +88,16 @@ def counted(row: Row | None) -> str:
     """A ratio with its interval, and of how many of its blocks it is, where not of all."""
     text = with_interval(row, "x")
     return f"{text} ({row['n']} of {row['n'] + row['censored']})" if row and row["value"] and row["censored"] else text
+
+
+def extreme(row: Row, cells: int) -> Row:
+    """The least or the greatest of several ratios, with an interval that holds for whichever it is (Bonferroni)."""
+    if row["ci_low"] is None:
+        return row
+    low, high = widened(row["value"], row["ci_low"], row["ci_high"], row["n"], cells)
+    return row | {"ci_low": low, "ci_high": high}
+
+
+def looked(row: Row, looks: int) -> Row:
+    """A ratio with an interval that holds for all looks at it together."""
+    return row if looks == 1 or row["baseline"] is None else extreme(row, looks)

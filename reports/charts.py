@@ -98,6 +98,23 @@ def of_rows(label: str, name: str, against: str, rows: Sequence[Row], scale: flo
     return curve(label, name, x, [scale * one for one in y], marker=look(label).marker, **told)
 
 
+def stacked(title: str, unit: str, parts: Iterable[tuple[str, str, float]], looks: Mapping[str, tuple[str, str]]) -> Panel:
+    """Shares of rows as bars that follow each other.
+
+    Parameters
+    ----------
+    parts
+        row, part and percent.
+    looks
+        colour and pattern of each part, in their order.
+    """
+    curves = {part: Curve(name=part, x=[], y=[], colour=colour, hatch=hatch) for part, (colour, hatch) in looks.items()}
+    for row, part, percent in parts:
+        curves[part].x.append(round(percent, 1))
+        curves[part].y.append(row)
+    return Panel(title, Axis(unit), Axis(""), [one for one in curves.values() if one.x], "bars")
+
+
 def rounded(values: object) -> list[float | None]:
     """Numbers with as many digits as are seen; None where there is none."""
     found = [None if value is None else float(value) for value in values]  # type: ignore[attr-defined]

@@ -17,13 +17,13 @@ no more than its 95 %.
 
 from __future__ import annotations
 
-import tomllib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import msgspec
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from reports.dataset import Dataset
 from reports.pairs import SAME_CODE
@@ -39,15 +39,8 @@ SCHEMA = "tianji-bench/claims/1"
 ClaimVerdict = Literal[
     "reproduced", "holds in analogue", "direction holds", "inconclusive", "contradicted", "not measured here"
 ]
-MARKS: dict[ClaimVerdict, str] = {
-    "reproduced": "++",
-    "holds in analogue": "+",
-    "direction holds": "(+)",
-    "inconclusive": "?",
-    "contradicted": "-",
-    "not measured here": "",
-}
-"""For those who print in grey; from the strongest to the weakest."""
+VERDICTS: tuple[ClaimVerdict, ...] = get_args(ClaimVerdict)
+"""From the strongest to the weakest."""
 
 
 class Hardware(Struct, frozen=True, forbid_unknown_fields=True):
@@ -105,12 +98,10 @@ class Evidence(Struct, frozen=True, kw_only=True):
     ci_high: float | None = None
     n: int = 0
     measured: str = "-"
-    """As it is shown."""
     machine: str | None = None
     own_hardware: bool = False
     """Whether that machine is of the claim's kind."""
     beside: str | None = None
-    """As of the reading."""
     steelman: bool = False
     """Whether a system in it is one that others published, rebuilt on TianJi's kernels."""
 
@@ -144,7 +135,6 @@ class Judged(Struct, frozen=True, kw_only=True):
 
     @property
     def beside(self) -> list[Evidence]:
-        """What was measured against systems of the same code, and does not decide."""
         return [one for one in self.evidence if one.beside is not None and one.value is not None]
 
 
@@ -154,21 +144,14 @@ def ledger(path: Path = LEDGER) -> tuple[Claim, ...]:
     class File(Struct, forbid_unknown_fields=True):
         claim: tuple[Claim, ...]
 
-    found = msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), File).claim
-    return tuple(
-        msgspec.structs.replace(claim, reading=tuple(one for reading in claim.reading for one in _each(reading)))
-        for claim in found
-    )
+    found = msgspec.toml.decode(path.read_bytes(), type=File).claim
+    return tuple(replace(claim, reading=tuple(one for reading in claim.reading for one in _each(reading))) for claim in found)
 
 
-def _each(reading: Reading) -> Iterator[Reading]:
+def _each(reading: Reading) -> list[Reading]:
     """A reading against each of its baselines."""
-    for baseline in reading.against or (None,):
-        if baseline is None:
-            yield reading
-        else:
-            title = f"{reading.title}, against {baseline}"
-            yield Reading(title, reading.row | {"baseline": baseline}, reading.beside)
+    named = [(f"{reading.title}, against {baseline}", reading.row | {"baseline": baseline}) for baseline in reading.against]
+    return [Reading(title, row, reading.beside) for title, row in named] or [reading]
 
 
 def judge(data: Dataset, claims: Iterable[Claim] | None = None) -> list[Judged]:
@@ -205,14 +188,14 @@ def _worst(verdicts: Sequence[ClaimVerdict]) -> ClaimVerdict:
     if not known:
         return "not measured here"
     missing: list[ClaimVerdict] = ["inconclusive"] if len(known) < len(verdicts) else []
-    return max([*known, *missing], key=[*MARKS].index)
+    return max([*known, *missing], key=VERDICTS.index)
 
 
 def _decided(evidence: Sequence[Evidence]) -> ClaimVerdict:
     """The verdict of one reading on several machines: the weakest on hardware of the claim's kind, or else on any."""
     known = [one for one in evidence if one.measured != "-"]
     own = [one for one in known if one.own_hardware]
-    return max((one.verdict for one in own or known or evidence), key=[*MARKS].index)
+    return max((one.verdict for one in own or known or evidence), key=VERDICTS.index)
 
 
 def _rows(data: Dataset, reading: Reading, system: str) -> list[Row]:

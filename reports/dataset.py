@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from reports import escaping, families, summaries
+from reports import bounds, escaping, summaries
 from reports.table import Row, Table, hashable
 from reports.tables import counted
 from suites.records import forecasts, machine, statement, store
@@ -67,7 +67,6 @@ class Dataset:
 
     @property
     def rows(self) -> list[Row]:
-        """Of `summary.json`."""
         return self.table.rows
 
     @cached_property
@@ -77,7 +76,6 @@ class Dataset:
 
     @cached_property
     def machine_names(self) -> dict[tuple[Any, ...], str]:
-        """By key, what each machine is called."""
         return machine.names(b.manifest.environment for b in self.bundles)
 
     @cached_property
@@ -88,7 +86,6 @@ class Dataset:
 
     @property
     def machines(self) -> str:
-        """What to call the machines of all runs."""
         return "; ".join(sorted(self.environments))
 
 
@@ -112,15 +109,11 @@ def load(roots: list[Path]) -> Dataset:
     """
     loaded = store.load(forecasts.measured(roots))
     bundles, tuning = without_tuning(loaded.bundles)
-    bundles, left_out = without_smoke(bundles)
-    left_out += tuning
-    left_out += of_superseded(loaded.superseded)
+    bundles, smoke = without_smoke(bundles)
     bundles, again = once(bundles)
-    left_out += again
     bundles, unfinished = without_unfinished(bundles, loaded.stated, loaded.series)
-    left_out += unfinished
     bundles, unplanned = planned(bundles, loaded.stated)
-    left_out += unplanned
+    left_out = [*smoke, *tuning, *of_superseded(loaded.superseded), *again, *unfinished, *unplanned]
     names = machine.names(b.manifest.environment for b in bundles)
     completed = grouped((b for b in bundles if b.manifest.status == "completed"), names)
     _check_each(grouped(bundles, names))
@@ -136,12 +129,11 @@ def load(roots: list[Path]) -> Dataset:
             with blamed(f"{runs[0].path.parent}: {suite}, {key.workload}" if runs else suite):
                 found = summaries.of(suite, runs)
                 json.dumps(found.rows, allow_nan=False)
-            more = (
-                {"options": runs[0].manifest.axes or None, "division": runs[0].manifest.division} if runs else {"options": None}
-            )
             # Each look is a chance to stop at a lucky moment, so an interval holds for all of them together.
             looks = statement.looks(runs, loaded.stated)
-            rows += [families.looked(row, looks) | {"machine": key.machine} | more for row in found.rows]
+            of = runs[0].manifest if runs else None
+            more = {"machine": key.machine, "options": of.axes or None, "division": of.division} if of else {}
+            rows += [bounds.looked(row, looks) | more for row in found.rows]
             for name, frame in found.series.items():
                 parts.setdefault(name, []).append(frame.assign(machine=key.machine, options=key.options))
             unusable += found.unusable
@@ -176,84 +168,77 @@ def _check_each(groups: Mapping[Key, list[Bundle]]) -> None:
                 raise BundleError(f"{bundles[0].path.parent}: {key.workload}: has {count} {what}; a report has at most {most}")
 
 
-def without_tuning(bundles: list[Bundle]) -> tuple[list[Bundle], list[str]]:
-    """Runs that may be results, and what is left out, in words: trials of a tuning only choose settings.
+Sifted = tuple[list[Bundle], list[str]]
+"""Runs that may be pooled, and what is left out, in words."""
+
+
+def _sifted(bundles: list[Bundle], left: list[Bundle], text: str, noun: str = "run") -> Sifted:
+    """Take some runs away, with a line for all of which `text` says the same. It knows the run as `b`, its manifest as `m`."""
+    known = {id(b) for b in left}
+    told = Counter(text.format(b=b, m=b.manifest) for b in left)
+    kept = [b for b in bundles if id(b) not in known]
+    return kept, [f"left out: {counted(number, noun)} of {what}" for what, number in sorted(told.items())]
+
+
+def without_tuning(bundles: list[Bundle]) -> Sifted:
+    """Leave out trials of a tuning, which only choose settings.
 
     Raises
     ------
     BundleError
         where there is nothing else.
     """
-    trials = Counter((b.manifest.workload, b.manifest.system) for b in bundles if b.manifest.suite == TUNING)
-    kept = [b for b in bundles if b.manifest.suite != TUNING]
-    if trials and not kept:
+    trials = [b for b in bundles if b.manifest.suite == TUNING]
+    if trials and len(trials) == len(bundles):
         raise BundleError(f"{bundles[0].path.parent}: holds trials of a tuning, which are no results; `run --tuned` makes some")
-    return kept, [
-        f"left out: {counted(number, 'tuning run')} of {system} on {workload}, which are no results"
-        for (workload, system), number in sorted(trials.items())
-    ]
+    return _sifted(bundles, trials, "{m.system} on {m.workload}, which are no results", "tuning run")
 
 
-def without_smoke(bundles: list[Bundle]) -> tuple[list[Bundle], list[str]]:
-    """What may be pooled, and what is left out, in words: runs that may stop at their goal are never pooled with runs that go
-    on, nor smoke runs with those of other profiles. Of each workload and division the more thorough ones are kept."""
+def without_smoke(bundles: list[Bundle]) -> Sifted:
+    """Leave out runs that may stop at their goal where others go on, and smoke runs where there are others.
+
+    The two are never pooled. Of each workload and division the more thorough ones are kept.
+    """
     how = {id(b): (b.manifest.profile == "smoke", bool(b.manifest.configuration.get("stop_at_goal"))) for b in bundles}
-    most_thorough: dict[tuple[str, str, str], tuple[bool, bool]] = {}
+    alike: dict[tuple[str, str, str], list[Bundle]] = {}
     for b in bundles:
-        key = b.manifest.suite, b.manifest.workload, b.manifest.division
-        most_thorough[key] = min(how[id(b)], most_thorough.get(key, (True, True)))
-    kept: list[Bundle] = []
-    left_out: list[Bundle] = []
-    for b in bundles:
-        best = most_thorough[b.manifest.suite, b.manifest.workload, b.manifest.division]
-        (kept if how[id(b)] == best else left_out).append(b)
-    counts = Counter((b.manifest.suite, b.manifest.workload) for b in left_out)
-    return kept, [
-        f"left out: {counted(number, 'smoke run')} of {workload} ({suite}), which longer runs are never pooled with"
-        for (suite, workload), number in sorted(counts.items())
-    ]
+        alike.setdefault((b.manifest.suite, b.manifest.workload, b.manifest.division), []).append(b)
+    left: list[Bundle] = []
+    for own in alike.values():
+        best = min(how[id(b)] for b in own)
+        left += [b for b in own if how[id(b)] != best]
+    return _sifted(bundles, left, "{m.workload} ({m.suite}), which longer runs are never pooled with", "smoke run")
 
 
-def planned(bundles: list[Bundle], stated: Mapping[str, Statement]) -> tuple[list[Bundle], list[str]]:
-    """What may be pooled, and what was added beyond a plan, in words."""
-    names = machine.names(b.manifest.environment for b in bundles)
-    late = {id(b): b for own in grouped(bundles, names).values() for b in statement.beyond(own, stated)}
-    counts = Counter((b.manifest.workload, b.manifest.suite, b.path.parent.name) for b in late.values())
-    return [b for b in bundles if id(b) not in late], [
-        f"left out: {counted(number, 'run')} of {workload} ({suite}) in {file}, in blocks that its stated plan does not name"
-        for (workload, suite, file), number in sorted(counts.items())
-    ]
+def planned(bundles: list[Bundle], stated: Mapping[str, Statement]) -> Sifted:
+    """Leave out what was added beyond a plan."""
+    late = statement.beyond(bundles, stated)
+    return _sifted(
+        bundles, late, "{m.workload} ({m.suite}) in {b.path.parent.name}, in blocks that its stated plan does not name"
+    )
 
 
-def without_unfinished(
-    bundles: list[Bundle], stated: Mapping[str, Statement], begun: Iterable[Series]
-) -> tuple[list[Bundle], list[str]]:
-    """What may be looked at, and which series are not whole yet, in words. What is alone is shown as it is."""
-    left_out = []
+def without_unfinished(bundles: list[Bundle], stated: Mapping[str, Statement], begun: Iterable[Series]) -> Sifted:
+    """Leave out series that are not whole yet. What is alone is shown as it is."""
+    left_out: list[str] = []
+    written = {session: one.written for session, one in stated.items()}
     for one in begun:
-        own = {
-            id(b)
-            for b in bundles
-            if b.manifest.workload == one.workload
-            and b.manifest.session in stated
-            and stated[b.manifest.session].written >= one.begins
-        }
-        blocks = len({(b.manifest.session, b.manifest.seed) for b in bundles if id(b) in own})
+        of_it = [b for b in bundles if b.manifest.workload == one.workload and b.manifest.session in written]
+        own = [b for b in of_it if written[b.manifest.session] >= one.begins]
+        blocks = len({(b.manifest.session, b.manifest.seed) for b in own})
         if one.blocks is not None and 0 < blocks < one.blocks and len(own) < len(bundles):
-            bundles = [b for b in bundles if id(b) not in own]
-            there = f"{blocks} of {one.blocks} blocks are there"
-            left_out.append(f"left out: {counted(len(own), 'run')} of {one.workload}, of a series of which {there}")
+            there = f"{{m.workload}}, of a series of which {blocks} of {one.blocks} blocks are there"
+            bundles, told = _sifted(bundles, own, there)
+            left_out += told
     return bundles, left_out
 
 
-def once(bundles: list[Bundle]) -> tuple[list[Bundle], list[str]]:
-    """The last runs of each block, and what ran again because of the machine, in words."""
-    early = {id(b): b for b in statement.repeated(bundles)}
-    counts = Counter((b.manifest.workload, b.manifest.suite, b.path.parent.name) for b in early.values())
-    return [b for b in bundles if id(b) not in early], [
-        f"left out: {counted(number, 'run')} of {workload} ({suite}) in {file}, in blocks that ran again: the machine changed"
-        for (workload, suite, file), number in sorted(counts.items())
-    ]
+def once(bundles: list[Bundle]) -> Sifted:
+    """Keep the last runs of each block."""
+    early = statement.repeated(bundles)
+    return _sifted(
+        bundles, early, "{m.workload} ({m.suite}) in {b.path.parent.name}, in blocks that ran again: the machine changed"
+    )
 
 
 def of_superseded(runs: Iterable[tuple[Bundle, Superseded]]) -> list[str]:

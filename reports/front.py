@@ -1,27 +1,32 @@
-"""What the first page shows: seconds to the training return, a column a workload, and what stands below them. Pure functions.
+"""What the first screen says, of a README and of a report: verdicts, a table of seconds, why TianJi is fast, where it loses.
 
-A column is one workload on one machine, that on which most systems ran: seconds of machines are never pooled. Seconds are
-expected running times: all time spent over the number of successes. Who is faster is said by `reports.verdict` alone.
+A column of the table is one workload on one machine, that on which most systems ran: seconds of machines are never pooled. Who
+is faster is said by `reports.verdict` alone. Functions are pure; lists are empty where nothing was measured.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import pandas as pd
 
+from reports import bounds, picker
 from reports.claims import Judged
 from reports.dataset import Dataset
 from reports.estimate import Ratio, combined, paired, term
-from reports.headline import Headline
-from reports.pairs import REFERENCE, RELAXED, on_own_code
+from reports.messages import Traffic
+from reports.pairs import REFERENCE, RELAXED, first_runs, on_own_code
+from reports.picker import Bar
+from reports.table import Row
 from reports.tables import number
-from reports.verdict import KINDS, Verdict, questions, runs, tuned_runs
+from reports.training import Trained
+from reports.verdict import KINDS, TUNED, Question, Verdict, questions, runs, verdicts
 from reports.waiting import Mapped
 
 KIND = KINDS[0]
+"""Definition of the return that leads."""
 COLUMNS = 6
 OURS = (REFERENCE, RELAXED, "xingtian")
 """Systems of TianJi's code that the first page shows, beside the opponents of its questions."""
@@ -31,42 +36,147 @@ FIRST = "ppo"
 """The question whose first workload is drawn."""
 PEOPLE_USE = ("rllib", "sb3")
 """Opponents whose ratios are told first."""
+DECIDED = ("faster", "slower", "the same")
+"""Verdicts that answer a question."""
+SAID = {"holds in analogue": "holds on a small machine"}
+"""What a verdict of the ledger is called by the first page, where its own name would need an explanation."""
 ROWS = 3
 """Numbers of actors that are told of, the most at most."""
 
 
-class Cell(NamedTuple):
-    """One system in a column."""
+class Missed(NamedTuple):
+    """A return that another system reached in more runs than strict TianJi, of blocks in which both ran. No test is made."""
 
-    seconds: float | None
-    """Expected running time to the training return; None where no run reached it."""
-    spent: float
-    """Of all runs together."""
-    reached: int
-    runs: int
-    beaten: bool
-    """Whether it is shown to be slower than the column's best, or that is not known."""
+    view: Trained
+    kind: str
+    title: str
+    ours: int
+    """Runs of TianJi that reached it."""
+    theirs: int
+    blocks: int
 
-    @property
-    def words(self) -> str:
-        """`12.3`, `12.3 (7/8)`, or `> 60 (0/5)`; in bold where it is not shown to be slower than the best."""
-        value = f"> {number(self.spent)}" if self.seconds is None else number(self.seconds)
-        text = value if self.reached == self.runs else f"{value} ({self.reached}/{self.runs})"
-        return text if self.beaten else f"**{text}**"
+
+class Answer(NamedTuple):
+    """One question with a verdict for each opponent that was measured."""
+
+    question: Question
+    verdicts: list[Verdict]
+
+
+class Slower(NamedTuple):
+    """A pipe that moves messages faster than TianJi's channel, in one place."""
+
+    place: str
+    title: str
+    worst: Row
+    """The lowest of the ratios whose whole interval is below 1; its interval is widened for all that it was picked from."""
+    below: int
+    """Number of ratios to this pipe in this place whose whole interval is below 1."""
+    ratios: int
+
+
+class Headline(NamedTuple):
+    """What stands beside the table."""
+
+    answers: list[Answer]
+    """In the order of the questions; those of which nothing was measured are left out."""
+    engineering: list[float]
+    """The synchronous system of the same code over the systems of other code: ratios by workload, least first."""
+    missed: list[Missed]
+    slower: list[Slower]
+    """The largest gap first."""
+
+
+def headline(data: Dataset) -> Headline:
+    """Verdicts, engineering and losses."""
+    found: dict[str, Answer] = {}
+    for one in verdicts(data):
+        found.setdefault(one.question.id, Answer(one.question, [])).verdicts.append(one)
+    trained = Trained.all(data)
+    return Headline(
+        list(found.values()),
+        engineering=sorted(ratio for view in trained for ratio in _engineering(view)),
+        missed=[one for view in trained for one in _missed(view)],
+        slower=sorted(_slower(Traffic.all(data)), key=lambda one: one.worst["value"]),
+    )
+
+
+def _missed(view: Trained) -> Iterator[Missed]:
+    every = view.points("crossings")
+    for kind in KINDS:
+        own = every[every["threshold_kind"] == kind]
+        for label in first_runs(view.labels):
+            both = paired(own, REFERENCE, label)
+            ours, theirs = int(both["ours"].count()), int(both["theirs"].count())
+            if theirs > ours:
+                yield Missed(view, kind, view.title(label), ours, theirs, len(both))
+
+
+def _engineering(view: Trained) -> Iterator[float]:
+    for opponent in view.peers:
+        told = view.fast(view.synchronous or "", opponent, KIND)
+        if not on_own_code(opponent) and told.row is not None and told.exact:
+            yield told.row["value"]
+
+
+def _slower(places: Iterable[Traffic]) -> Iterator[Slower]:
+    found = [(traffic, label, traffic.ratios(label)) for traffic in places for label in traffic.competitors]
+    cells = sum(len(rows) for _, _, rows in found)
+    for traffic, label, rows in found:
+        shown = [row for row in rows if row["ci_high"] is not None and row["ci_high"] < 1]
+        if shown:
+            worst = bounds.extreme(min(shown, key=lambda row: row["value"]), cells)
+            yield Slower(traffic.name, traffic.title(label), worst, len(shown), len(rows))
 
 
 class Column(NamedTuple):
     """One workload on one machine."""
 
     workload: str
-    algorithm: str
     machine: str
-    budget: int
+    algorithm: str
     target: float
-    cells: dict[str, Cell]
-    """By system."""
-    seeds: int
-    """Most runs of a system."""
+    bars: dict[str, Bar]
+    best: set[str]
+    """Systems that are not shown to be slower than the quickest."""
+
+    def words(self, system: str) -> str:
+        """`12.3`, `12.3 (7/8)`, or `> 60 (0/5)`; in bold where it is not shown to be slower than the best."""
+        bar = self.bars.get(system)
+        if bar is None:
+            return "-"
+        value = f"> {number(bar.spent_s)}" if bar.seconds is None else number(bar.seconds)
+        text = value if bar.reached == bar.runs else f"{value} ({bar.counted})"
+        return f"**{text}**" if system in self.best else text
+
+
+def columns(data: Dataset) -> list[Column]:
+    """The workloads of the questions, each on the machine on which most systems ran."""
+    shown = {*OURS, *(name for one in questions() for name in one.opponents)}
+    found: dict[str, list[tuple[int, int, str, dict[str, Bar]]]] = {
+        name: [] for one in questions() if one.id in ASKED for name in one.workloads
+    }
+    for choice, every in picker.bars(data).items():
+        own = {bar.system: bar for bar in sorted(every) if bar.system in shown}
+        if choice.workload in found and not choice.options and choice.kind == KIND and len(own) > 1:
+            found[choice.workload].append((len(own), sum(bar.runs for bar in own.values()), choice.machine, own))
+    most = {name: max(places, key=lambda place: place[:3])[2:] for name, places in found.items() if places}
+    return [_column(data, name, *place) for name, place in most.items()][:COLUMNS]
+
+
+def _column(data: Dataset, workload: str, machine: str, bars: dict[str, Bar]) -> Column:
+    every = runs(data)
+    here = every[(every["threshold_kind"] == KIND) & (every["workload"] == workload) & (every["machine"] == machine)]
+    quickest = min(bars.values(), key=lambda bar: (bar.seconds is None, bar.seconds or 0.0, bar.system)).system
+    ratios = {system: _ratio(here, quickest, system) for system in bars}
+    best = {system for system, ratio in ratios.items() if ratio and ratio.low is not None and ratio.low <= 1}
+    described = next(b.manifest.configuration["workload"] for b in data.bundles if b.manifest.workload == workload)
+    return Column(workload, machine, str(described["algo"]), described["thresholds"][KIND], bars, {quickest, *best})
+
+
+def _ratio(some: pd.DataFrame, ours: str, theirs: str) -> Ratio | None:
+    found = term(paired(some, ours, theirs))
+    return None if found is None else combined([found], found.strata)
 
 
 class Line(NamedTuple):
@@ -74,9 +184,112 @@ class Line(NamedTuple):
 
     system: str
     title: str
-    cells: list[Cell | None]
+    cells: list[str]
     verdicts: list[Verdict | None]
     """By algorithm of the columns."""
+
+
+def algorithms(shown: Sequence[Column]) -> list[str]:
+    """Those of the columns, in their order."""
+    return list(dict.fromkeys(one.algorithm for one in shown))
+
+
+def lines(data: Dataset, shown: Sequence[Column], head: Headline) -> list[Line]:
+    """The rows of the table: TianJi first, then the others with the quickest first."""
+    titles = {b.manifest.system: b.manifest.system_title for b in data.bundles}
+    systems = {system for column in shown for system in column.bars}
+
+    def place(system: str) -> tuple[int, float]:
+        rank = OURS.index(system) if system in OURS[:2] else 2
+        # How far it is from TianJi in the columns where both reached the return.
+        both = [(column.bars.get(system), column.bars.get(REFERENCE)) for column in shown]
+        far = [bar.seconds / ours.seconds for bar, ours in both if bar and ours and bar.seconds and ours.seconds]
+        return rank, sum(far) / len(far) if far else math.inf
+
+    return [
+        Line(
+            system,
+            titles[system],
+            [column.words(system) for column in shown],
+            [_verdict(head, algorithm, system) for algorithm in algorithms(shown)],
+        )
+        for system in sorted(systems, key=place)
+    ]
+
+
+def _verdict(head: Headline, algorithm: str, system: str) -> Verdict | None:
+    """The verdict on a system in the first question of an algorithm that asks for it; of relaxed, that on strict beside it."""
+    asked = (answer for answer in head.answers if answer.question.algorithm == algorithm)
+    every = (one for answer in asked for one in answer.verdicts)
+    return next((one for one in every if system == (RELAXED if one.question.ours == RELAXED else one.opponent)), None)
+
+
+def said(one: Verdict | None) -> str:
+    """A verdict in a cell: `faster: 8.04x`, `not measured enough: 3 more blocks`."""
+    if one is None:
+        return "-"
+    if one.word in DECIDED and one.ratio is not None:
+        figure = one.figure.partition(" [")[0]
+        return f"relaxed: {figure} as fast as strict" if one.question.ours == RELAXED else f"{one.word}: {figure}"
+    return one.said
+
+
+class People(NamedTuple):
+    """What is told first of an algorithm."""
+
+    algorithm: str
+    workloads: tuple[str, ...]
+    told: list[str]
+    """Ratios over other makers' systems, with intervals: `8.04x [4.29, 15.1] as fast as RLlib`."""
+
+
+def people(head: Headline) -> list[People]:
+    """Ratios over the systems that people use; of an algorithm with few such ratios, over all other makers' systems."""
+    found = []
+    for answer in head.answers:
+        if answer.question.id not in ASKED or len(answer.question.workloads) == 1:
+            continue
+        others = [one for one in answer.verdicts if not one.missing and not on_own_code(one.opponent)]
+        chosen = [one for one in others if one.opponent in PEOPLE_USE]
+        told = [
+            f"{one.figure} as fast as {one.title}" + ("" if one.word in DECIDED else " (undecided)")
+            for one in (chosen if len(chosen) > 1 else others)
+        ]
+        if told:
+            found.append(People(answer.question.algorithm.upper(), tuple(answer.question.workloads), told))
+    return found
+
+
+class Tuned(NamedTuple):
+    """TianJi over the quickest other system, each with settings that a tuning chose."""
+
+    title: str
+    workload: str
+    ratio: Ratio
+    blocks: int
+
+
+def tuned(data: Dataset, shown: Sequence[Column]) -> Tuned | None:
+    """Over the quickest other maker's system of the first column, so that no tuned run has a say in which one that is.
+
+    None where the two were not tuned.
+    """
+    asked = next(one for one in questions() if one.id == FIRST)
+    first = next((one for one in shown if one.workload in asked.workloads), None)
+    bars = [bar for name, bar in first.bars.items() if name in asked.opponents and bar.seconds] if first else []
+    if not first or not bars:
+        return None
+    other = min(bars, key=lambda bar: (bar.seconds, bar.system))
+    every = runs(data, TUNED)
+    every = every[(every["threshold_kind"] == KIND) & (every["workload"] == first.workload)]
+    found = term(paired(every, REFERENCE, other.system))
+    return None if found is None else Tuned(other.title, first.workload, combined([found], found.strata), found.pairs)
+
+
+def of_one_workload(head: Headline) -> list[Verdict]:
+    """Verdicts on other makers' systems of the questions of one workload, which no column of the table gives."""
+    asked = [one for one in head.answers if one.question.id in ASKED and len(one.question.workloads) == 1]
+    return [one for answer in asked for one in answer.verdicts if not on_own_code(one.opponent)]
 
 
 class Actors(NamedTuple):
@@ -90,143 +303,6 @@ class Actors(NamedTuple):
     """Those that win, by name."""
 
 
-def columns(data: Dataset) -> list[Column]:
-    """The workloads of the questions, each on the machine on which most systems ran."""
-    every = runs(data)
-    every = every[every["threshold_kind"] == KIND]
-    names = dict.fromkeys(name for one in questions() if one.id in ASKED for name in one.workloads)
-    shown = {*OURS, *(name for one in questions() for name in one.opponents)}
-    found = []
-    for workload in names:
-        own = every[(every["workload"] == workload) & every["system"].isin(shown)]
-        if own["system"].nunique() > 1:
-            found.append(_column(data, workload, own))
-    return found[:COLUMNS]
-
-
-def _column(data: Dataset, workload: str, own: pd.DataFrame) -> Column:
-    size = own.groupby("machine").agg(systems=("system", "nunique"), runs=("system", "size")).sort_index()
-    machine = str(size.sort_values(["systems", "runs"], kind="stable").index[-1])
-    here = own[own["machine"] == machine]
-    spent = here["seconds"].fillna(here["measured_s"]).groupby(here["system"]).sum()
-    reached, count = (here.groupby("system")["seconds"].agg(how) for how in ("count", "size"))
-    best = min(reached.index, key=lambda system: spent[system] / reached[system] if reached[system] else math.inf)
-    cells = {
-        str(system): Cell(
-            float(spent[system] / reached[system]) if reached[system] else None,
-            float(spent[system]),
-            int(reached[system]),
-            int(count[system]),
-            system != best and _beaten(here, str(best), str(system)),
-        )
-        for system in reached.index
-    }
-    described = next(b.manifest.configuration["workload"] for b in data.bundles if b.manifest.workload == workload)
-    budget, target = described["budget_steps"], described["thresholds"][KIND]
-    return Column(workload, str(described["algo"]), machine, budget, target, cells, int(count.max()))
-
-
-def _beaten(here: pd.DataFrame, best: str, other: str) -> bool:
-    ratio = _ratio(here, best, other)
-    return ratio is None or ratio.low is None or ratio.low > 1
-
-
-def _ratio(some: pd.DataFrame, ours: str, theirs: str) -> Ratio | None:
-    found = term(paired(some, ours, theirs))
-    return None if found is None else combined([found], found.strata)
-
-
-def algorithms(shown: Sequence[Column]) -> list[str]:
-    """Those of the columns, in their order."""
-    return list(dict.fromkeys(one.algorithm for one in shown))
-
-
-def lines(data: Dataset, shown: Sequence[Column], head: Headline) -> list[Line]:
-    """The rows of the table: TianJi first, then the others with the quickest first."""
-    titles = {b.manifest.system: b.manifest.system_title for b in data.bundles}
-    systems = {system for column in shown for system in column.cells}
-
-    def place(system: str) -> tuple[int, float]:
-        rank = OURS.index(system) if system in OURS[:2] else 2
-        # How far it is from TianJi in the columns where both reached the return.
-        far = [
-            cell.seconds / ours.seconds
-            for column in shown
-            if (cell := column.cells.get(system)) and (ours := column.cells.get(REFERENCE)) and cell.seconds and ours.seconds
-        ]
-        return rank, sum(far) / len(far) if far else float("inf")
-
-    return [
-        Line(
-            system,
-            titles[system],
-            [column.cells.get(system) for column in shown],
-            [_verdict(head, algorithm, system) for algorithm in algorithms(shown)],
-        )
-        for system in sorted(systems, key=place)
-    ]
-
-
-def _verdict(head: Headline, algorithm: str, system: str) -> Verdict | None:
-    """The verdict on a system in the first question of an algorithm that asks for it; of relaxed, that on strict beside it."""
-    asked = [answer for answer in head.answers if answer.question.algorithm == algorithm]
-    for answer in asked:
-        for one in answer.verdicts:
-            if system == (RELAXED if answer.question.ours == RELAXED else one.opponent):
-                return one
-    return None
-
-
-def said(one: Verdict | None) -> str:
-    """A verdict in a cell: `faster: 8.04x`, `not measured enough: 3 more blocks`."""
-    if one is None:
-        return "-"
-    if one.word in ("faster", "slower", "the same") and one.ratio is not None:
-        figure = one.figure.partition(" [")[0]
-        return f"{one.word} than strict: {figure}" if one.question.ours == RELAXED else f"{one.word}: {figure}"
-    return one.said
-
-
-class Tuned(NamedTuple):
-    """TianJi over the quickest other system, each with settings that a tuning chose."""
-
-    workload: str
-    title: str
-    ratio: Ratio
-    blocks: int
-
-
-def tuned(data: Dataset, shown: Sequence[Column]) -> Tuned | None:
-    """Over the quickest other maker's system of the first column, so that no tuned run has a say in which one that is.
-
-    None where the two were not tuned.
-    """
-    asked = next(one for one in questions() if one.id == FIRST)
-    first = [one for one in shown if one.workload in asked.workloads][:1]
-    cells = [
-        (cell.seconds, name) for one in first for name, cell in one.cells.items() if name in asked.opponents and cell.seconds
-    ]
-    if not cells:
-        return None
-    name = min(cells)[1]
-    every = tuned_runs(data)
-    every = every[(every["threshold_kind"] == KIND) & (every["workload"] == first[0].workload)]
-    found = term(paired(every, REFERENCE, name))
-    title = next(b.manifest.system_title for b in data.bundles if b.manifest.system == name)
-    return None if found is None else Tuned(first[0].workload, title, combined([found], found.strata), found.pairs)
-
-
-def of_one_workload(head: Headline) -> list[Verdict]:
-    """Verdicts on other makers' systems of the questions of one workload, which no column of the table gives."""
-    return [
-        one
-        for answer in head.answers
-        if answer.question.id in ASKED and len(answer.question.workloads) == 1
-        for one in answer.verdicts
-        if not on_own_code(one.opponent)
-    ]
-
-
 def waiting(data: Dataset) -> list[Actors]:
     """What the best rule gains over the barrier on slow simulators, by number of actors."""
     found: dict[int, list[tuple[float, str]]] = {}
@@ -235,15 +311,9 @@ def waiting(data: Dataset) -> list[Actors]:
             for cell in cells:
                 found.setdefault(cell.actors, []).append((cell.winner.ratio, view.discipline(cell.winner.system)))
     most = sorted(found, key=lambda actors: (-len(found[actors]), actors))[:ROWS]
+    wins = {actors: list(zip(*found[actors], strict=True)) for actors in sorted(most)}
     return [
-        Actors(
-            actors,
-            len(found[actors]),
-            min(ratio for ratio, _ in found[actors]),
-            max(ratio for ratio, _ in found[actors]),
-            sorted({rule for _, rule in found[actors]}),
-        )
-        for actors in sorted(most)
+        Actors(actors, len(ratios), min(ratios), max(ratios), sorted(set(rules))) for actors, (ratios, rules) in wins.items()
     ]
 
 
@@ -257,15 +327,20 @@ class Paper(NamedTuple):
 def papers(judged: Sequence[Judged]) -> list[Paper]:
     """What the paper says, and what was found here, in a line each."""
     rows: dict[str, list[str]] = {}
-    for claim in (claim for claim in judged if claim.front):
-        rows.setdefault(claim.front or "", []).append(" ".join(_here(claim)))
+    for claim in judged:
+        if claim.front:
+            rows.setdefault(claim.front, []).append(_here(claim))
     return [Paper(says, "; ".join(here)) for says, here in rows.items()]
 
 
-def _here(claim: Judged) -> Iterator[str]:
-    values = [one.value for one in claim.evidence if one.value is not None and one.beside is None and one.system == REFERENCE]
-    yield f"*{claim.verdict}*"
-    if values:
-        ends = dict.fromkeys(f"{number(end)}{'' if claim.share else 'x'}" for end in (min(values), max(values)))
-        more = ", rebuilt on our kernels" if claim.steelman else " of the ceiling" if claim.share else ""
-        yield f"({' to '.join(ends)}{more})"
+def _here(claim: Judged) -> str:
+    own = [one for one in claim.evidence if one.value is not None and one.beside is None and one.system == REFERENCE]
+    values = [one.value for one in own if one.value is not None]
+    verdict = f"*{SAID.get(claim.verdict, claim.verdict)}*"
+    if not values:
+        return verdict
+    ends = dict.fromkeys(f"{number(end)}{'' if claim.share else 'x'}" for end in (min(values), max(values)))
+    least = min((one.ci_low for one in own if one.ci_low is not None), default=None)
+    wide = claim.verdict == "inconclusive" and least is not None
+    more = f", 95 % from {number(least)}x" if wide else " of the ceiling" if claim.share else ""
+    return f"{verdict} ({' to '.join(ends)}{', XingTian rebuilt' if claim.steelman else more})"

@@ -28,7 +28,6 @@ class Traffic(View):
 
     @cached_property
     def explorers(self) -> list[int]:
-        """Numbers of explorers with which anything was measured."""
         return self.table.known("explorers")
 
     @cached_property
@@ -37,11 +36,9 @@ class Traffic(View):
         return sorted({(row["explorers"], row["size_bytes"]) for row in self.table.rows})
 
     def sizes(self, explorers: int) -> list[int]:
-        """Sizes that were measured with so many explorers."""
         return [size for n, size in self.measured if n == explorers]
 
     def at(self, system: str, metric: str, size: int, explorers: int, baseline: str | None = None) -> Row | None:
-        """The row of this scalar, or None."""
         return self.find(system, metric, size_bytes=size, explorers=explorers, baseline=baseline)
 
     def ratios(self, baseline: str) -> list[Row]:
@@ -55,11 +52,9 @@ class Traffic(View):
 
     @property
     def competitors(self) -> list[str]:
-        """Systems that TianJi is compared with."""
         return [label for label in self.shown if label not in CEILINGS and not label.startswith(REFERENCE)]
 
     def panels(self, explorers: int) -> list[Panel]:
-        """Goodput over size."""
         rows = {
             label: [row for size in self.sizes(explorers) if (row := self._goodput(label, size, explorers))]
             for label in self.shown
@@ -73,12 +68,10 @@ class Traffic(View):
 
     @property
     def groups(self) -> list[Group]:
-        """One diagram for each number of explorers."""
         return group("messages", (panel for n in self.explorers for panel in self.panels(n)))
 
     @property
     def tables(self) -> list[Shown]:
-        """Every size, number of explorers and pipe."""
         return shown("messages", self._lines())
 
     def _lines(self) -> Iterator[dict[str, str]]:

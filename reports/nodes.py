@@ -41,7 +41,6 @@ class Scaled(View):
 
     @classmethod
     def all(cls, data: Dataset) -> list[Self]:
-        """Every setting of which there is anything to show, sorted."""
         return [
             cls(data, key, setting)
             for key in data.groups
@@ -51,7 +50,6 @@ class Scaled(View):
 
     @property
     def stem(self) -> str:
-        """With testbed and mode of scaling."""
         return self.setting.slug
 
     @property
@@ -68,7 +66,6 @@ class Scaled(View):
 
     @property
     def runs(self) -> Sequence[Bundle]:
-        """Runs on this testbed in this mode of scaling, with failed ones."""
         return [b for b in self.bundles if (b.manifest.testbed, b.manifest.scaling) == self.setting[1:]]
 
     @property
@@ -78,7 +75,6 @@ class Scaled(View):
 
     @cached_property
     def labels(self) -> list[str]:
-        """Those that communicate come first."""
         return sorted(in_order(self.table.known("system")), key=lambda label: label.endswith(COPIES))
 
     @property
@@ -88,12 +84,10 @@ class Scaled(View):
 
     @cached_property
     def nodes(self) -> list[int]:
-        """Numbers of nodes."""
         return self.table.known("nodes")
 
     @property
     def most(self) -> int:
-        """The largest of them."""
         return self.nodes[-1] if self.nodes else 1
 
     def title(self, label: str) -> str:
@@ -115,16 +109,13 @@ class Scaled(View):
         return None if copies is None else self.find(system, "copies_share_ratio", nodes=nodes, baseline=copies)
 
     def over(self, metric: str, baseline: str, nodes: int, kind: str | None = None) -> Row | None:
-        """TianJi's ratio to another system."""
         return self.find(REFERENCE, metric, nodes=nodes, baseline=baseline, threshold_kind=kind)
 
     def told(self, label: str, nodes: int, kind: str) -> bounds.Told:
-        """TianJi's ratio of times to another system, or a bound."""
         return bounds.told(lambda metric: self.over(metric, label, nodes, kind))
 
     @property
     def groups(self) -> list[Group]:
-        """Throughput by number of nodes with fitted laws in grey, and what was predicted of more nodes."""
         rows = {label: self.line(label, HEADLINE) for label in self.shown}
         measured = [of_rows(label, self.title(label), "nodes", own) for label, own in rows.items() if own]
         axes = Axis("nodes"), Axis("samples trained on a second, each once")
@@ -158,7 +149,6 @@ class Scaled(View):
 
     @property
     def tables(self) -> list[Shown]:
-        """Throughput, and times to the returns, of every system on every number of nodes."""
         return shown("nodes", self._lines())
 
     def _lines(self) -> Iterator[dict[str, str]]:

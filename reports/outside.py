@@ -100,37 +100,35 @@ def lines(data: Dataset, published: Source) -> tuple[list[Line], list[str]]:
     BundleError
         where no run is of a workload with a published value.
     """
-    found: dict[tuple[str, str], dict[int, float]] = {}
-    left_out = []
     of_these = [b for b in data.bundles if b.manifest.suite == "convergence" and b.manifest.workload in published.returns]
     if not of_these:
         raise BundleError(f"no run is of a workload that others published: {', '.join(published.returns)}")
-    for b in of_these:
-        m = b.manifest
-        if m.replica:  # The second run of a block has the seed of the first, and is no further value.
-            continue
-        value, why = _last(b, published)
-        if value is None:
-            left_out.append(f"not compared: {m.workload}, {m.system}, seed {m.seed}: {why}")
+    found: dict[tuple[str, str], dict[int, float]] = {}
+    left_out = []
+    # The second run of a block has the seed of the first, and is no further value.
+    for b in (b for b in of_these if not b.manifest.replica):
+        m, value = b.manifest, _last(b, published)
+        if isinstance(value, str):
+            left_out.append(f"not compared: {m.workload}, {m.system}, seed {m.seed}: {value}")
         else:
             found.setdefault((m.workload, m.system), {}).setdefault(m.seed, value)
     return [_line(*key, tuple(by_seed.values()), published) for key, by_seed in sorted(found.items())], left_out
 
 
-def _last(b: Bundle, published: Source) -> tuple[float | None, str]:
-    """Mean of a run's last 100 episodes, or None and why there is none to compare."""
+def _last(b: Bundle, published: Source) -> float | str:
+    """Mean of a run's last 100 episodes, or why there is none to compare."""
     if b.manifest.status != "completed":
-        return None, b.manifest.status
-    other = list(_other(b.manifest.configuration["workload"], published.settings))
-    if other:
-        return None, f"its workload has other settings: {', '.join(other)}"
+        return b.manifest.status
+    workload = b.manifest.configuration["workload"]
+    if other := list(_other(workload, published.settings)):
+        return f"its workload has other settings: {', '.join(other)}"
     with blamed(b.path):
         run = understand(b)
     taken = run.snapshots[-1].steps
     # The last snapshot is taken at most one interval before the end.
-    if taken + int(b.manifest.configuration["workload"]["snapshot_every_steps"]) < published.steps:
-        return None, f"it ended after {taken} of {published.steps} steps"
-    return (float(run.training["mean_return"].iloc[-1]), "") if len(run.training) else (None, f"under {WINDOW} episodes")
+    if taken + int(workload["snapshot_every_steps"]) < published.steps:
+        return f"it ended after {taken} of {published.steps} steps"
+    return float(run.training["mean_return"].iloc[-1]) if len(run.training) else f"under {WINDOW} episodes"
 
 
 def _other(workload: Mapping[str, Any], settings: Mapping[str, Any]) -> Iterator[str]:

@@ -8,26 +8,27 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
 
-from reports import charts, claims, dataset, escaping, picker, price, training, waiting, words
+from reports import charts, claims, dataset, escaping, picker, training, waiting, words
 from reports.charts import Group
-from reports.claims import MARKS, Judged
+from reports.claims import VERDICTS, Judged
 from reports.dataset import Dataset
-from reports.headline import headline
+from reports.front import headline
 from reports.messages import Traffic
 from reports.nodes import Scaled
+from reports.price import Priced
 from reports.sessions import sources
 from reports.view import TEXTS, Shown, View
-from reports.words import Words
 from suites.records.limits import BundleError
 from suites.statistics.intervals import MINIMUM_FOR_INTERVAL
 
 FOLDER = "pages"
-COMMON: dict[str, list[str]] = TEXTS["page"]
+COMMON: dict[str, tuple[str, str]] = {name: (title, about) for name, (title, about) in TEXTS["page"].items()}
 """Pages of several workloads: title and explanation, by name of the file."""
 
 
@@ -56,19 +57,15 @@ def pages(data: Dataset) -> Iterator[Page]:
         if taken.setdefault(view.slug, view) is not view:
             raise BundleError(f"{view.bundles[0].path}: two pages of the report would be called {view.slug}: report them apart")
         yield Page(view.slug, view.subject, "", [view], view.groups, view.tables)
-    drawn, price_table = price.drawn(data)
-    found: dict[str, list[Any]] = {
-        "waiting": [*waiting.Mapped.all(data), *waiting.Ruled.all(data)],
+    found: dict[str, Sequence[View]] = {
+        "waiting": [*waiting.Mapped.all(data), *waiting.Ruled.all(data), *Priced.all(data)],
         "nodes": Scaled.all(data),
         "messages": Traffic.all(data),
     }
     for name, views in found.items():
-        groups, tables = [one for view in views for one in view.groups], [one for view in views for one in view.tables]
-        if name == "waiting":
-            groups, tables, views = [*groups, *drawn], [*tables, *price_table], [*views, *price.Priced.all(data)]
         if views:
-            title, about = COMMON[name]
-            yield Page(name, title, about, views, _joined(groups), _stacked(tables))
+            groups, tables = chain(*(view.groups for view in views)), chain(*(view.tables for view in views))
+            yield Page(name, *COMMON[name], views, _joined(groups), _stacked(tables))
 
 
 def _joined(groups: Iterable[Group]) -> list[Group]:
@@ -103,12 +100,9 @@ def build(data: Dataset, out: Path) -> Path:
     (out / FOLDER).mkdir(exist_ok=True)
     told: dict[str, Any] = {"data": data, "common": [page for page in made if page.name in COMMON]}
     for page in made:
-        more: dict[str, Any] = {
-            "page": page,
-            "view": page.views[0] if page.name not in COMMON else None,
-            "library": charts.LIBRARY,
-        }
-        more |= {"sources": [one for view in page.views for one in sources(view)], "deviations": _deviations(page)}
+        view = page.views[0] if page.name not in COMMON else None
+        more: dict[str, Any] = {"page": page, "view": view, "library": charts.LIBRARY, "deviations": _deviations(page)}
+        more["sources"] = [one for view in page.views for one in sources(view)]
         _write(out / FOLDER / f"{page.name}.html", "workload.html.j2", root="../", **told, **more)
     failures = [*((b, b.manifest.error) for b in data.bundles if b.manifest.status != "completed"), *data.unusable]
     told["failures"] = failures
@@ -133,14 +127,12 @@ def _summary(data: Dataset, judged: Sequence[Judged]) -> dict[str, Any]:
     """What the first page says."""
     bars, first = picker.bars(data), headline(data)
     return {
-        "answers": first.answers,
-        "verdict": Words("headline.j2", first).lines("sentences"),
-        "loses": Words("headline.j2", first).lines("loses"),
+        **first._asdict(),
         "bars": bars,
         "chosen": picker.first(bars),
         "costs": picker.told(bars),
         "verdicts": Counter(claim.verdict for claim in judged),
-        "marks": MARKS,
+        "marks": VERDICTS,
         "marks_of": sorted({one.mark for answer in first.answers for one in answer.verdicts if one.mark}),
         "emulated": any(b.manifest.testbed == "netns" for b in data.bundles),
         "few": _few_blocks(data),
@@ -181,16 +173,18 @@ UNTOLD = "bare_loop"
 
 
 def _environments(data: Dataset) -> list[dict[str, Any]]:
-    """Each machine with its software once, and what differs between its runs."""
-    found: dict[str, tuple[dict[str, Any], list[dict[str, Any]]]] = {}
+    """Each machine with its software once, with all revisions, and ranges of what else differs between its runs."""
+    found: dict[str, list[dict[str, Any]]] = {}
     for environment in (b.manifest.environment for b in data.bundles):
-        stable = {key: value for key, value in environment.items() if key not in (*RANGES, *REVISION, UNTOLD)}
-        found.setdefault(repr(stable), (stable, []))[1].append(environment)
-    return [stable | {"runs": len(alike)} | _differing(alike) for stable, alike in found.values()]
+        found.setdefault(repr(_stable(environment)), []).append(environment)
+    return [_stable(alike[0]) | {"runs": len(alike)} | _differing(alike) for alike in found.values()]
+
+
+def _stable(environment: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in environment.items() if key not in (*RANGES, *REVISION, UNTOLD)}
 
 
 def _differing(alike: Sequence[dict[str, Any]]) -> dict[str, str | None]:
-    """All revisions, and ranges of the rest."""
     commits = dict.fromkeys(
         f"{one['git_commit']}{' with changes' * bool(one['git_dirty'])}" for one in alike if one.get("git_commit")
     )

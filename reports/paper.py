@@ -10,12 +10,14 @@ import matplotlib.pyplot as plt
 import msgspec
 import pandas as pd
 
-from reports import escaping, plots, price, waiting, words
+from reports import escaping, plots, waiting, words
 from reports.charts import Axis, Panel
 from reports.dataset import Dataset
 from reports.messages import Traffic
 from reports.nodes import Scaled
 from reports.plots import PAPER
+from reports.price import Priced
+from reports.tables import how_many
 from reports.training import AXES, medians, views
 from reports.view import TEXTS, Shown, View
 
@@ -24,6 +26,8 @@ MARK = "all.tex"
 KINDS = ("svg", "pdf", "png")
 METADATA = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
 """Nothing in a file says when it was made: the same data gives the same bytes."""
+WITHOUT_TABLE = ("curves", "time")
+"""Their values are in the table of costs."""
 PANELS = 12
 """Workloads of one figure at most: more go on in a figure of their own, `NAME-2`."""
 HEIGHT_IN = 1.9
@@ -53,18 +57,21 @@ class Plate(NamedTuple):
 
 def plates(data: Dataset) -> Iterator[Plate]:
     """Every figure that there is something for."""
-    for name, panels, tables, own in _drawn(data):
+    for name, (every, own) in _drawn(data).items():
+        panels = [panel for panel in every if any(one.x for one in panel.curves)]
+        tables = [] if name in WITHOUT_TABLE else [one for view in own for one in view.tables]
         machines = "; ".join(sorted({view.key.machine for view in own}))
-        blocks = sorted({len({(b.manifest.session, b.manifest.block) for b in view.runs}) for view in own})
-        n = " to ".join(dict.fromkeys(str(end) for end in (blocks[0], blocks[-1])))
-        caption = f"{TEXTS['caption'][name]} n = {n} blocks. Machine: {machines}."
+        blocks = how_many(len({(b.manifest.session, b.manifest.block) for b in view.runs}) for view in own)
+        caption = f"{TEXTS['caption'][name]} n = {blocks} blocks. Machine: {machines}."
         for first in range(0, len(panels), PANELS):
             called = f"{name}-{first // PANELS + 1}" if first else name
             yield Plate(called, caption, panels[first : first + PANELS], [] if first else tables, own)
 
 
-def _drawn(data: Dataset) -> Iterator[tuple[str, list[Panel], list[Shown], Sequence[View]]]:
-    trained = views(data)
+def _drawn(data: Dataset) -> dict[str, tuple[list[Panel], Sequence[View]]]:
+    """By name of a figure, its diagrams and what they are of."""
+    trained, mapped, ruled, priced = views(data), waiting.Mapped.all(data), waiting.Ruled.all(data), Priced.all(data)
+    scaled, traffic = Scaled.all(data), Traffic.all(data)
     curves = [
         Panel(view.name, AXES["seconds"], Axis("training return"), medians(view, "training", "seconds"), "lines", target)
         for view in trained
@@ -75,31 +82,17 @@ def _drawn(data: Dataset) -> Iterator[tuple[str, list[Panel], list[Shown], Seque
         [msgspec.structs.replace(panel, title=name) for name, panel in every if panel.title == title]
         for title in ("seconds to the training return", "time of each role")
     )
-    mapped, ruled, priced = waiting.Mapped.all(data), waiting.Ruled.all(data), price.Priced.all(data)
-    scaled, traffic = Scaled.all(data), Traffic.all(data)
-    groups, price_table = price.drawn(data)
     rules = [panel for view in ruled for group in view.groups for panel in group.panels if panel.target is not None]
-    found: dict[str, tuple[list[Panel], list[Shown], Sequence[View]]] = {
-        "curves": (curves, [], trained),
-        "costs": (costs, [one for view in trained for one in view.tables], trained),
-        "time": (time, [], trained),
-        "map": ([panel for view in mapped for panel in view.panels()], [one for view in mapped for one in view.tables], mapped),
-        "rules": (rules, [one for view in ruled for one in view.tables], ruled),
-        "price": ([panel for group in groups for panel in group.panels], price_table, priced),
-        "nodes": (
-            [g.panels[0] for view in scaled for g in view.groups],
-            [one for view in scaled for one in view.tables],
-            scaled,
-        ),
-        "messages": (
-            [g.panels[0] for view in traffic for g in view.groups],
-            [one for view in traffic for one in view.tables],
-            traffic,
-        ),
+    return {
+        "curves": (curves, trained),
+        "costs": (costs, trained),
+        "time": (time, trained),
+        "map": ([panel for view in mapped for panel in view.panels()], mapped),
+        "rules": (rules, ruled),
+        "price": ([panel for view in priced for group in view.groups for panel in group.panels], priced),
+        "nodes": ([group.panels[0] for view in scaled for group in view.groups], scaled),
+        "messages": ([group.panels[0] for view in traffic for group in view.groups], traffic),
     }
-    for name, (some, tables, own) in found.items():
-        if kept := [panel for panel in some if any(one.x for one in panel.curves)]:
-            yield name, kept, tables, own
 
 
 def write(found: Sequence[Plate], out: Path) -> None:

@@ -13,17 +13,16 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from reports.charts import rounded
 from reports.dataset import Dataset
 from reports.pairs import REFERENCE
-from reports.tables import number
-from suites.statistics.intervals import MINIMUM_FOR_INTERVAL, SEED, wider_tail
+from suites.statistics.intervals import MINIMUM_FOR_INTERVAL, SEED, percentile_interval
 from suites.statistics.summary import AGAIN
 
 SERIES = ("crossings", "staleness-crossings")
 COSTS = {"seconds": "measured_s", "steps": "measured_steps", "core_seconds": None}
 """What a return costs, and the column that says what a run spent that missed it; None: that is not known."""
 RESAMPLES = 2_000
-DIGITS = 4
 
 
 class Choice(NamedTuple):
@@ -46,15 +45,18 @@ class Bar(NamedTuple):
     runs: int
     costs: dict[str, list[float | None]]
     """By name of `COSTS`: value, and both ends of its interval."""
+    spent_s: float
+    """Of all runs together."""
+
+    @property
+    def seconds(self) -> float | None:
+        """Expected running time to the return; None where no run reached it."""
+        return self.spent_s / self.reached if self.reached else None
 
     @property
     def counted(self) -> str:
         """`5`, or `3/5` where two runs missed the return."""
         return str(self.runs) if self.reached == self.runs else f"{self.reached}/{self.runs}"
-
-    def words(self, cost: str) -> str:
-        """The cost as text."""
-        return number(self.costs[cost][0])
 
 
 @lru_cache(maxsize=1)
@@ -83,7 +85,8 @@ def _place(bar: Bar) -> tuple[bool, float, bool]:
 def _bar(system: str, title: str, runs: pd.DataFrame) -> Bar:
     reached = runs["seconds"].notna().to_numpy()
     costs = {name: _cost(runs, name, spent, reached) for name, spent in COSTS.items()}
-    return Bar(system, title, int(reached.sum()), len(runs), costs)
+    spent_s = float(runs["seconds"].fillna(runs["measured_s"]).sum())
+    return Bar(system, title, int(reached.sum()), len(runs), costs, spent_s)
 
 
 def _cost(runs: pd.DataFrame, name: str, spent: str | None, reached: NDArray[np.bool_]) -> list[float | None]:
@@ -94,20 +97,20 @@ def _cost(runs: pd.DataFrame, name: str, spent: str | None, reached: NDArray[np.
     paid, n = values.to_numpy(), len(values)
     value = paid.sum() / reached.sum()
     if n < MINIMUM_FOR_INTERVAL:
-        return [_rounded(value), None, None]
+        return [*rounded([value]), None, None]
     drawn = np.random.default_rng(SEED).integers(0, n, (RESAMPLES, n))
     draws = paid[drawn].sum(axis=1) / np.maximum(1, reached[drawn].sum(axis=1))
-    tail = wider_tail(n)
-    return [_rounded(value), *map(_rounded, np.percentile(draws, [tail, 100 - tail]))]
-
-
-def _rounded(value: float) -> float:
-    return float(f"{value:.{DIGITS}g}")
+    found = percentile_interval(value, draws, n)
+    return rounded([found.value, found.low, found.high])
 
 
 def told(found: dict[Choice, list[Bar]]) -> list[dict[str, Any]]:
     """Choices with their bars, as the page's script reads them."""
-    return [choice._asdict() | {"bars": [bar._asdict() for bar in own]} for choice, own in found.items()]
+    read = ("system", "title", "reached", "runs", "costs")
+    return [
+        choice._asdict() | {"bars": [{name: getattr(bar, name) for name in read} for bar in own]}
+        for choice, own in found.items()
+    ]
 
 
 def first(found: dict[Choice, list[Bar]]) -> Choice | None:

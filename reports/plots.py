@@ -79,21 +79,14 @@ _SMALL |= dict.fromkeys(("legend.fontsize", "xtick.labelsize", "ytick.labelsize"
 _EXACT = {"savefig.bbox": "standard"}
 """A column's width is a column's width."""
 PAPER = Style(3.35, 2, {**_SMALL, "lines.linewidth": 1.1, "lines.markersize": 3.5, "savefig.dpi": 300, **_EXACT})
-_PICTURE = {
-    "font.size": 11.5,
-    "legend.fontsize": 10,
-    "legend.columnspacing": 1.0,
-    "xtick.labelsize": 10.5,
-    "savefig.dpi": 200,
-    **_EXACT,
-}
+_PICTURE: dict[str, Any] = {"font.size": 11.5, "legend.fontsize": 10, "legend.columnspacing": 1.0, "xtick.labelsize": 10.5}
+_PICTURE |= {"savefig.dpi": 200, **_EXACT}
 LIGHT = Style(6.0, 2, _PICTURE)
 """Of a picture that is read at any width from 360 px: its text stays legible."""
 _INKS = ("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color")
 _GROUNDS = ("figure.facecolor", "axes.facecolor", "savefig.facecolor")
-DARK = Style(
-    6.0, 2, _PICTURE | dict.fromkeys(_INKS, "#e6edf3") | dict.fromkeys(_GROUNDS, "#0d1117") | {"grid.color": "#30363d"}
-)
+_NIGHT = dict.fromkeys(_INKS, "#e6edf3") | dict.fromkeys(_GROUNDS, "#0d1117") | {"grid.color": "#30363d"}
+DARK = Style(6.0, 2, _PICTURE | _NIGHT)
 
 
 def draw(panels: Sequence[Panel], style: Style, height_in: float, columns: int = 1) -> Figure:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 from reports.charts import Axis, Curve, Group, Panel, rounded
@@ -25,9 +26,28 @@ class Priced(View):
 
     suite = "price"
 
+    @cached_property
+    def every(self) -> list[Priced]:
+        """All views of the suite, sorted by learning rate within a workload and machine."""
+        return sorted(Priced.all(self.data), key=lambda view: (view.workload, view.key.machine, view.learning_rate))
+
+    @property
+    def groups(self) -> list[Group]:
+        """A diagram of all learning rates of its workload and machine; the view of the lowest one has it."""
+        alike = [view for view in self.every if view.key[:3] == self.key[:3]]
+        axes = Axis("lag in rounds x learning rate", log=True), Axis("steps to the return, over those without lag", log=True)
+        curves = [view.curve(place) for place, view in enumerate(alike)]
+        panel = Panel(self.workload, *axes, [one for one in curves if one.x], target=1.0)
+        return group("price", [panel]) if alike[0].key == self.key else []
+
+    @property
+    def tables(self) -> list[Shown]:
+        """One table of the whole suite; the first view has it."""
+        lines = (view._line(label) for view in self.every for label in view.shown)
+        return shown("price", lines) if self.every[0].key == self.key else []
+
     @property
     def learning_rate(self) -> float:
-        """That of its runs, at the start."""
         return float(self.bundles[0].manifest.options["ppo.learning_rate"])
 
     def lag(self, label: str) -> int:
@@ -39,13 +59,10 @@ class Priced(View):
         return self.row(UNLAGGED, "steps_to_threshold_ratio", threshold_kind=kind, baseline=label)
 
     def curve(self, place: int) -> Curve:
-        """Steps over those without lag, by lag times learning rate."""
         found = [(self.lag(label), row) for label in self.shown if (row := self.cost(label, KIND)) and row["value"]]
         points = [(lag, row) for lag, row in found if lag]
-        known = all(row["ci_low"] is not None for _, row in points)
-        ends: dict[str, Any] = (
-            {key: rounded([row[f"ci_{key}"] for _, row in points]) for key in ("low", "high")} if known else {}
-        )
+        known = ("low", "high") if all(row["ci_low"] is not None for _, row in points) else ()
+        ends: dict[str, Any] = {key: rounded([row[f"ci_{key}"] for _, row in points]) for key in known}
         return Curve(
             name=f"learning rate {self.learning_rate:g}",
             x=rounded([lag * self.learning_rate for lag, _ in points]),
@@ -56,8 +73,7 @@ class Priced(View):
             **ends,
         )
 
-    def line(self, label: str) -> dict[str, str]:
-        """Of the table: a lag."""
+    def _line(self, label: str) -> dict[str, str]:
         cost, cell = self.cost(label, KIND), self.cell(label, threshold_kind=KIND)
         return {
             "Workload": self.workload,
@@ -69,20 +85,6 @@ class Priced(View):
             "Over lag 0's, training": with_interval(self.cost(label, "training"), "x"),
             "Reached": cell("success_rate"),
         }
-
-
-def drawn(data: Dataset) -> tuple[list[Group], list[Shown]]:
-    """What age costs: a diagram for each workload and machine, and one table."""
-    found: dict[tuple[str, str], list[Priced]] = {}
-    for view in Priced.all(data):
-        found.setdefault((view.workload, view.key.machine), []).append(view)
-    alike = [sorted(own, key=lambda view: view.learning_rate) for own in found.values()]
-    axes = Axis("lag in rounds x learning rate", log=True), Axis("steps to the return, over those without lag", log=True)
-    panels = [
-        Panel(own[0].workload, *axes, [one for place, view in enumerate(own) if (one := view.curve(place)).x], target=1.0)
-        for own in alike
-    ]
-    return group("price", panels), shown("price", (view.line(label) for own in alike for view in own for label in view.shown))
 
 
 def fitted_prices(data: Dataset, first: int | None = None) -> list[tuple[str, ...]]:

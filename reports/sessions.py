@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -37,23 +38,15 @@ def sources(view: View) -> list[Source]:
     files: dict[Path, list[Bundle]] = {}
     for b in view.runs:
         files.setdefault(b.path.parent, []).append(b)
-    return [_source(view, file, own) for file, own in sorted(files.items())]
-
-
-def _source(view: View, file: Path, runs: list[Bundle]) -> Source:
-    commits = {str(b.manifest.environment.get("git_commit") or "")[:10] for b in runs} - {""}
-    stated = view.data.stated.get(runs[0].manifest.session)
-    plan = NONE if stated is None else stated.words
-    about = _about(file)
-    plan += "" if about is None or about.deviation is None else f". Deviation: {about.deviation}"
-    return Source(
-        _relative(file),
-        None if about is None else about.purpose,
-        len(runs),
-        plan,
-        ", ".join(sorted(commits)),
-        command(view, runs),
-    )
+    found = []
+    for file, runs in sorted(files.items()):
+        commits = {str(b.manifest.environment.get("git_commit") or "")[:10] for b in runs} - {""}
+        stated, about = view.data.stated.get(runs[0].manifest.session), _about(file)
+        plan = NONE if stated is None else stated.words
+        plan += f". Deviation: {about.deviation}" if about and about.deviation is not None else ""
+        purpose, told = about.purpose if about else None, ", ".join(sorted(commits))
+        found.append(Source(_relative(file), purpose, len(runs), plan, told, command(view, runs)))
+    return found
 
 
 def command(view: View, runs: list[Bundle]) -> str:
@@ -65,18 +58,14 @@ def command(view: View, runs: list[Bundle]) -> str:
     words += ["--workloads", ",".join(view.workloads_of(runs))]
     words += ["--systems", ",".join(in_order(systems))]
     words += ["--seeds", str(len({m.block for m in manifests})), "--first-seed", str(min(m.seed for m in manifests))]
-    if not any(m.replica for m in manifests):
-        words.append("--once")
+    words += [] if any(m.replica for m in manifests) else ["--once"]
     if view.counts_nodes:
         nodes = sorted({m.nodes for m in manifests})
         words += ["--testbed", first.testbed, "--nodes", ",".join(map(str, nodes))]
     stated = view.data.stated.get(first.session)
-    if stated is not None and stated.predictions is not None:
-        # The plan that is sealed with them holds what this file held.
-        words += ["--predictions", "FILE"]
-    if "options" in first.configuration:
-        # The plan that is sealed with them holds what these files held.
-        words += ["--tuned", "FILE..."]
+    # The plan that is sealed with them holds what these files held.
+    words += ["--predictions", "FILE"] if stated is not None and stated.predictions is not None else []
+    words += ["--tuned", "FILE..."] if "options" in first.configuration else []
     return shlex.join([*words, "--out", "DIR"])
 
 
@@ -89,9 +78,6 @@ def _relative(file: Path) -> str:
 
 
 def _about(file: Path) -> Note | None:
-    if file.suffix != SEALED:
-        return None
-    try:
-        return note(file)
-    except BundleError:
-        return None
+    with suppress(BundleError):
+        return note(file) if file.suffix == SEALED else None
+    return None

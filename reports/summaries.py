@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import msgspec
+import numpy as np
 import pandas as pd
 
 from programs.registry import Registry
@@ -24,6 +25,7 @@ from suites.records.limits import blamed
 from suites.scaling import analysis as scaling
 from suites.scaling import checks, ratios
 from suites.staleness import analysis as staleness
+from suites.statistics.crossings import KINDS
 from suites.transmission import analysis as transmission
 
 CURVE_POINTS = 400
@@ -51,25 +53,20 @@ def _understood(b: Bundle) -> convergence.Run:
 def of_convergence(bundles: Sequence[Bundle]) -> Summary:
     """Returns over time, and how many times as fast they are reached."""
     runs = [_understood(b) for b in bundles]
-    series = {
-        "curves-training": thin(convergence.curves(runs, "training")),
-        "curves-evaluated": thin(convergence.curves(runs, "evaluated")),
-        "crossings": convergence.crossing_points(runs),
-        "time-shares": convergence.time_shares(runs),
-    }
-    return Summary(convergence.summarise(runs, pairs.of_training(run.label for run in runs)), series)
+    rows = convergence.summarise(runs, pairs.of_training(run.label for run in runs))
+    return Summary(rows, _learnt(runs) | {"time-shares": convergence.time_shares(runs)})
+
+
+def _learnt(runs: list[convergence.Run], prefix: str = "") -> dict[str, pd.DataFrame]:
+    curves = {f"{prefix}curves-{kind}": thin(convergence.curves(runs, kind)) for kind in KINDS}
+    return curves | {f"{prefix}crossings": convergence.crossing_points(runs)}
 
 
 def of_staleness(bundles: Sequence[Bundle]) -> Summary:
     """The same of the balance's forms, with the distributions of lag and age."""
     runs = [_understood(b) for b in bundles]
     rows = convergence.summarise(runs, pairs.of_balance(run.label for run in runs))
-    series = {
-        "staleness": staleness.distributions(list(bundles)),
-        "staleness-crossings": convergence.crossing_points(runs),
-        "staleness-curves-training": thin(convergence.curves(runs, "training")),
-        "staleness-curves-evaluated": thin(convergence.curves(runs, "evaluated")),
-    }
+    series = {"staleness": staleness.distributions(list(bundles))} | _learnt(runs, "staleness-")
     return Summary([row | {"suite": "staleness"} for row in rows] + staleness.summarise(list(bundles)), series)
 
 
@@ -157,19 +154,19 @@ def of(suite: str, bundles: Sequence[Bundle]) -> Summary:
 
 def thin(curves: pd.DataFrame) -> pd.DataFrame:
     """At most `CURVE_POINTS` rows a run, evenly picked, the last one kept."""
-    parts = []
-    for _, run in curves.groupby(["workload", "system", "session", "block"], sort=True):
-        step = max(1, -(-len(run) // CURVE_POINTS))
-        parts.append(run.iloc[::-1].iloc[::step].iloc[::-1])
-    return pd.concat(parts, ignore_index=True) if parts else curves
+    if not len(curves):
+        return curves
+    runs = curves.groupby(["workload", "system", "session", "block"], sort=True)
+    number, left = runs.ngroup().to_numpy(), runs.cumcount(ascending=False).to_numpy()
+    size = np.bincount(number)[number]
+    kept = np.flatnonzero(left % np.maximum(1, -(-size // CURVE_POINTS)) == 0)
+    return curves.iloc[kept[np.argsort(number[kept], kind="stable")]].reset_index(drop=True)
 
 
 def of_certificates(certificates: Iterable[Certificate]) -> pd.DataFrame:
     """What all certificates found; what could not be certified has its reason instead of a quantity."""
-    rows = []
-    for certificate in certificates:
-        rows += [msgspec.structs.asdict(finding) for finding in certificate.findings]
-    for certificate in certificates:
-        rows += [{"system": name, "reason": reason} for name, reason in certificate.failures.items()]
+    every = list(certificates)
+    rows = [msgspec.structs.asdict(finding) for certificate in every for finding in certificate.findings]
+    rows += [{"system": name, "reason": reason} for certificate in every for name, reason in certificate.failures.items()]
     columns = ["workload", "system", "quantity", "error", "scale", "equal", "reason"]
     return pd.DataFrame(rows, columns=columns).drop_duplicates(["workload", "system", "quantity"])

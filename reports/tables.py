@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from reports import escaping
 from reports.table import Row
@@ -47,6 +47,11 @@ def how_many(counts: Iterable[int]) -> str:
     """`5`, or `4 to 5`."""
     found = {int(n) for n in counts} or {0}
     return " to ".join(str(n) for n in sorted({min(found), max(found)}))
+
+
+def ends(ratios: Sequence[float]) -> str:
+    """`1.20x`, or `1.20x to 3.00x`, of ratios with the least first."""
+    return " to ".join(f"{number(one)}x" for one in dict.fromkeys((ratios[0], ratios[-1])))
 
 
 def size_text(size_bytes: int) -> str:

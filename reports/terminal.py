@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Sequence
 from itertools import zip_longest
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -24,31 +23,26 @@ WIDTH = 140
 """Columns of a table, where nobody says how many there are."""
 ANSWER_WIDTH = 100
 """Columns of an answer at most."""
+PRICED = ("workload", "machine", "price", "95 %", "blocks", "pairs", "missed")
+"""Heads of the prices of staleness."""
+PRICED_BELOW = (
+    "at the workload's learning rate; at another one, multiply by their ratio",
+    "tianji train --set discipline.name=auto --set discipline.price=PRICE chooses by it",
+)
 
 
-class Terminal:
-    """Tables are fitted in; lines are left as long as they are."""
+def console() -> Console:
+    """The terminal: tables are fitted in."""
+    return Console(width=None if sys.stdout.isatty() else WIDTH, highlight=False)
 
-    def __init__(self) -> None:
-        self._console = Console(width=None if sys.stdout.isatty() else WIDTH, highlight=False)
 
-    @property
-    def columns(self) -> int:
-        """How wide it is."""
-        return self._console.width
-
-    @property
-    def draws(self) -> bool:
-        """Whether it can show more than ASCII."""
-        return self._console.encoding.lower().startswith("utf")
-
-    def line(self, text: str) -> None:
-        """Print a line."""
-        self._console.print(visible(text), markup=False, soft_wrap=True)
-
-    def table(self, table: Table) -> None:
-        """Print a table."""
-        self._console.print(table)
+def show(lines: Iterable[str], table: Table | None = None) -> None:
+    """Print a table, and lines below it, which are left as long as they are."""
+    terminal = console()
+    if table is not None:
+        terminal.print(table)
+    for text in lines:
+        terminal.print(visible(text), markup=False, soft_wrap=True)
 
 
 def table_of(title: str, heads: Iterable[str], lines: Iterable[Iterable[object]], styles: Sequence[str] = ()) -> Table:
@@ -71,50 +65,28 @@ def told(data: Dataset) -> list[str]:
     """The answer, as it fits in."""
     from reports import answer  # A comparison needs none of what this imports.
 
-    terminal = Terminal()
-    full, open_ended = ("█", "░") if terminal.draws else ("#", ".")
-    return answer.lines(data, min(terminal.columns, ANSWER_WIDTH), full, open_ended)
-
-
-def show(lines: Iterable[str], page: Path) -> None:
-    """The answer, and where the page is."""
-    terminal = Terminal()
-    for text in lines:
-        terminal.line(text)
-    terminal.line(f"report: {page}")
+    terminal = console()
+    full, open_ended = ("█", "░") if terminal.encoding.lower().startswith("utf") else ("#", ".")
+    return answer.lines(data, min(terminal.width, ANSWER_WIDTH), full, open_ended)
 
 
 def beside(source: Source, lines: Iterable[Line], left_out: Iterable[str]) -> None:
     """Returns beside published ones, and where those are from."""
     from reports.outside import HEADS
 
-    terminal = Terminal()
-    terminal.table(table_of("Returns beside published ones", HEADS, (line.cells for line in lines)))
-    for text in left_out:
-        terminal.line(text)
-    terminal.line(f"published: {source.source}, {source.seeds} seeds: {source.page}")
-
-
-PRICED = ("workload", "machine", "price", "95 %", "blocks", "pairs", "missed")
-"""Heads of the prices of staleness."""
+    table = table_of("Returns beside published ones", HEADS, (line.cells for line in lines))
+    show([*left_out, f"published: {source.source}, {source.seeds} seeds: {source.page}"], table)
 
 
 def priced(lines: Iterable[Iterable[str]]) -> None:
     """The price of staleness on each workload."""
-    terminal = Terminal()
-    terminal.table(table_of("Price of staleness: log of the factor in steps a round of age", PRICED, lines))
-    terminal.line("at the workload's learning rate; at another one, multiply by their ratio")
-    terminal.line("tianji train --set discipline.name=auto --set discipline.price=PRICE chooses by it")
+    show(PRICED_BELOW, table_of("Price of staleness: log of the factor in steps a round of age", PRICED, lines))
 
 
 def tell(came: Outcome) -> None:
     """What a comparison comes to."""
-    terminal = Terminal()
     styles = ["bold red" if line.verdict == "worse" else "" for line in came.lines]
-    lines = [outcome.cells(line, came.size) for line in came.lines]
-    terminal.table(table_of(came.headline, outcome.HEADS, lines, styles))
-    for text in came.failed:
-        terminal.line(f"failed: {text}")
-    for name, reason in came.left_out.items():
-        terminal.line(f"not compared: {name}: {reason}")
-    terminal.line(outcome.explained(came))
+    table = table_of(came.headline, outcome.HEADS, (outcome.cells(line, came.size) for line in came.lines), styles)
+    failed = [f"failed: {text}" for text in came.failed]
+    left_out = [f"not compared: {name}: {reason}" for name, reason in came.left_out.items()]
+    show([*failed, *left_out, outcome.explained(came)], table)

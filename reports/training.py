@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from reports import bounds, picker
-from reports.bands import band
-from reports.charts import Axis, Curve, Group, Panel, curve
+from reports.charts import Axis, Curve, Group, Panel, curve, stacked
 from reports.looks import GREY, SKY, VERMILION, look
 from reports.pairs import REFERENCE, RELAXED, synchronous
 from reports.table import Row
 from reports.tables import inverse, number, with_interval
-from reports.view import Shown, View, in_order, shown
+from reports.view import Shown, View, group, in_order, shown
 from suites.convergence.analysis import TOTAL
 from suites.statistics.crossings import KINDS
 from suites.statistics.summary import label_of
@@ -27,8 +28,10 @@ EARLIEST = {"seconds": 0.1, "steps": 100.0}
 AXES = {"seconds": Axis("seconds from the first step", log=True), "steps": Axis("environment steps", log=True)}
 POINTS, FEWEST_POINTS = 2_500, 8
 """Of all faint curves of a diagram together, and of one of them at least."""
-PLACES = 60
-"""Of a median."""
+PLACES, FINE = 60, 120
+"""Places of a median on a page and in a picture."""
+WINDOW = 0.03
+"""Half the width of a running median, as a share of the logarithmic axis."""
 MOVING = "copying and sending"
 DOING = {
     ("busy", "env"): ("environments", "#007a5a", ""),
@@ -59,7 +62,6 @@ class Trained(View):
 
     @property
     def peers(self) -> list[str]:
-        """Whom TianJi is compared with."""
         return [label for label in self.shown if label != REFERENCE]
 
     @property
@@ -69,7 +71,6 @@ class Trained(View):
 
     @property
     def stopped(self) -> bool:
-        """Whether runs ended when they had reached their goal."""
         return any(b.manifest.configuration.get("stop_at_goal", False) for b in self.bundles)
 
     def fast(self, first: str, second: str, kind: str) -> bounds.Told:
@@ -112,7 +113,6 @@ class Trained(View):
 
     @property
     def tables(self) -> list[Shown]:
-        """Seconds, steps, cores, memory and runs that reached the returns."""
         return shown("training", map(self._line, self.labels), f"{self.slug}-training")
 
     def _line(self, label: str) -> dict[str, str]:
@@ -140,18 +140,9 @@ class Trained(View):
 
     @property
     def groups(self) -> list[Group]:
-        """The diagrams of its page."""
-        found = [
-            Group(
-                "Learning curves",
-                "Bold: the running median, with the middle half of the runs. Faint: each run.",
-                self._curves(),
-            ),
-            Group("What a return costs", "Seconds spent over runs that reached it, with 95 % intervals.", list(self._costs())),
-            Group("Where the time went", "Percent of the seconds of each role's processes; grey is waiting.", [self._shares()]),
-        ]
-        kept = [Group(one.title, one.about, [panel for panel in one.panels if panel.curves]) for one in found]
-        return [one for one in kept if one.panels]
+        looks = {name: (colour, hatch) for name, colour, hatch in DOING.values()}
+        time = stacked("time of each role", "% of the measured seconds", self._shares(), looks)
+        return [*group("curves", self._curves()), *group("costs", self._costs()), *group("time", [time])]
 
     def _curves(self) -> list[Panel]:
         return [
@@ -187,24 +178,19 @@ class Trained(View):
                 curves = [_bar(bar, bar.costs["seconds"]) for bar in bars if bar.reached]
                 yield Panel(f"seconds to the {choice.kind} return", Axis("seconds"), Axis(""), curves, "bars")
 
-    def _shares(self) -> Panel:
+    def _shares(self) -> Iterator[tuple[str, str, float]]:
         """What processes of each role were doing, in percent of their measured seconds, over all runs."""
         frame = self.points("time-shares") if "time-shares" in self.data.series else pd.DataFrame()
-        curves: dict[str, Curve] = {}
-        roles = [str(process).partition(" ")[0] for process in frame["process"]] if len(frame) else []
-        frame = frame.assign(role=roles)
+        if frame.empty:
+            return
+        frame = frame.assign(role=[str(process).partition(" ")[0] for process in frame["process"]])
         for label in self.shown:
-            for role, part in frame[frame["system"] == label].groupby("role", sort=True) if roles else ():
+            for role, part in frame[frame["system"] == label].groupby("role", sort=True):
                 measured = part[["block", "process", "measured_s"]].drop_duplicates()["measured_s"].sum()
                 spent = part.groupby(["state", "cause"])["seconds"].sum()
-                for doing, (name, colour, hatch) in DOING.items():
+                for doing, (name, *_) in DOING.items():
                     if (seconds := float(spent.get(doing, 0.0))) > 0:
-                        one = curves.setdefault(name, Curve(name=name, x=[], y=[], colour=colour, hatch=hatch))
-                        one.x.append(round(100 * seconds / float(measured), 1))
-                        one.y.append(f"{self.title(label).partition(' (')[0]}: {role}")
-        order = list(dict.fromkeys(name for name, *_ in DOING.values()))
-        ranked = sorted(curves.values(), key=lambda one: order.index(one.name))
-        return Panel("time of each role", Axis("% of the measured seconds"), Axis(""), ranked, "bars")
+                        yield f"{self.title(label).partition(' (')[0]}: {role}", name, 100 * seconds / float(measured)
 
     @property
     def certified(self) -> dict[str, dict[str, str]]:
@@ -256,3 +242,50 @@ def medians(view: Trained, kind: str, along: str) -> list[Curve]:
     frame = view.points(f"{view.series}curves-{kind}")
     known: Iterable[str] = frame["system"].unique()
     return [view.median(label, kind, along) for label in view.shown if label in set(known)]
+
+
+def band(runs: Sequence[pd.DataFrame], start: float, along: str = "seconds", places: int = FINE) -> pd.DataFrame:
+    """Summarise the curves of one system.
+
+    Each run has a running median over a window of a logarithmic axis. At each place those runs count that have begun and
+    have not ended. Where these are fewer than half of all, the curve has no point.
+
+    Parameters
+    ----------
+    runs
+        columns `along` and mean_return, a row a point.
+    start
+        where the axis begins, above 0.
+    along
+        column of the axis, `seconds` or `steps`.
+
+    Returns
+    -------
+    pd.DataFrame
+        Columns `along`, median, low, high (quartiles over runs) and runs (how many count there).
+    """
+    end = max(float(run[along].max()) for run in runs)
+    axis = np.geomspace(start, max(end, start * 1.001), places)
+    width = (end / start) ** WINDOW
+    values = np.array([_running(run, along, axis, width) for run in runs])
+    counts = np.isfinite(values).sum(axis=0)
+    kept = 2 * counts >= len(runs)
+    if not kept.any():
+        return pd.DataFrame(columns=[along, "median", "low", "high", "runs"], dtype=float)
+    low, median, high = np.nanpercentile(values[:, kept], (25, 50, 75), axis=0)
+    return pd.DataFrame({along: axis[kept], "median": median, "low": low, "high": high, "runs": counts[kept]})
+
+
+def _running(run: pd.DataFrame, along: str, places: NDArray[np.float64], width: float) -> NDArray[np.float64]:
+    """A run's running median at some places; nothing before its first point and after its last."""
+    ordered = run.sort_values(along, kind="stable")
+    passed, returns = ordered[along].to_numpy(float), ordered["mean_return"].to_numpy(float)
+    first = np.searchsorted(passed, places / width, "left")
+    last = np.searchsorted(passed, places * width, "right")
+    before = np.searchsorted(passed, places, "right")
+    found = np.full(len(places), np.nan)
+    for at, (begin, stop, known) in enumerate(zip(first, last, before, strict=True)):
+        if known and places[at] <= passed[-1]:
+            # Between two points that are far apart the earlier one holds.
+            found[at] = np.median(returns[begin:stop]) if stop > begin else returns[known - 1]
+    return found

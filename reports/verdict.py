@@ -6,7 +6,6 @@ A question is one family: one ratio an opponent, Holm over the opponents. docs/r
 from __future__ import annotations
 
 import math
-import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
@@ -57,23 +56,19 @@ class Verdict(Struct, frozen=True, kw_only=True):
     question: Question
     opponent: str
     title: str
-    kind: str
-    """Of the return."""
-    word: Word
     ratio: Ratio | None
     """Time of the opponent over ours. None: they never met, or nobody reached a return."""
-    p: float | None
-    """After Holm."""
     terms: dict[str, Term]
     """By workload."""
     missing: tuple[str, ...]
     """Workloads of the question without a pair, or without a success of either."""
-    more: int | None
-    """Blocks that each workload lacks, where more would decide."""
     looks: int
     """Sessions of a workload, at most: each is a look."""
-    pooled: Ratio | None = None
-    """That of all series, where the verdict is of the newest one alone."""
+    p: float | None = None
+    """After Holm."""
+    word: Word = "not measured"
+    more: int | None = None
+    """Blocks that each workload lacks, where more would decide."""
     cut: str = ""
     """Runs that the clock ended before their budget of steps, by workload."""
 
@@ -122,18 +117,14 @@ class _File(Struct, forbid_unknown_fields=True):
 
 def questions(path: Path = QUESTIONS) -> tuple[Question, ...]:
     """The declared questions."""
-    return msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), _File).question
+    return msgspec.toml.decode(path.read_bytes(), type=_File).question
 
 
-def runs(data: Dataset) -> pd.DataFrame:
-    """All runs of the closed division with the settings of their workload, a line each and return.
+def runs(data: Dataset, options: str = "") -> pd.DataFrame:
+    """All runs of some options, a line each and return; without options, of the closed division.
 
     Columns `machine`, `workload`, `session`, `block`, `system`, `threshold_kind`, `seconds`, `measured_s` and `measured_steps`.
     """
-    return _runs(data, "")
-
-
-def _runs(data: Dataset, options: str) -> pd.DataFrame:
     columns = ["machine", "workload", "session", "block", "system", "threshold_kind", "seconds", "measured_s", "measured_steps"]
     found = [data.series[name] for name in SERIES]
     columns += ["loop"] if all("loop" in one for one in found if len(one)) else []
@@ -141,48 +132,38 @@ def _runs(data: Dataset, options: str) -> pd.DataFrame:
     return every.reset_index(drop=True)
 
 
-def tuned_runs(data: Dataset) -> pd.DataFrame:
-    """All runs whose settings a tuning chose, as `runs` has those of the closed division."""
-    return _runs(data, TUNED)
-
-
-def verdicts(data: Dataset, kind: str = KINDS[0], asked: Sequence[Question] | None = None) -> list[Verdict]:
+def verdicts(data: Dataset, asked: Sequence[Question] | None = None) -> list[Verdict]:
     """Answers to all declared questions of which anything was measured, in their order."""
     every = runs(data)
-    every = every[every["threshold_kind"] == kind]
+    every = every[every["threshold_kind"] == KINDS[0]]
     titles = {b.manifest.system: b.manifest.system_title.replace("|", "/") for b in data.bundles}
-    return [one for question in asked or questions() for one in _answered(data, question, every, titles, kind)]
+    return [one for question in asked or questions() for one in _answered(data, question, every, titles)]
 
 
-def _answered(data: Dataset, question: Question, every: pd.DataFrame, titles: dict[str, str], kind: str) -> list[Verdict]:
-    met: dict[str, dict[str, pd.DataFrame]] = {}
+def _answered(data: Dataset, question: Question, every: pd.DataFrame, titles: dict[str, str]) -> list[Verdict]:
+    cut = _cut(data, every)
+    found = []
     for opponent in question.opponents:
         pairs = {name: paired(every[every["workload"] == name], question.ours, opponent) for name in question.workloads}
-        if any(len(own) for own in pairs.values()):
-            met[opponent] = pairs
-    found = []
-    for opponent, pairs in met.items():
+        if not any(len(own) for own in pairs.values()):
+            continue
         newest = {name: own[_series(data, name, own["session"])] for name, own in pairs.items()}
-        terms, all_terms = (
-            {name: one for name, own in some.items() if (one := term(own)) is not None} for some in (newest, pairs)
-        )
+        terms = {name: known for name, own in newest.items() if (known := term(own)) is not None}
         looks = max((one.strata for one in terms.values()), default=1)
-        ratio = combined(terms.values(), looks) if terms else None
-        missing = tuple(name for name in question.workloads if name not in terms)
-        fewer = any(len(newest[name]) < len(own) for name, own in pairs.items())
-        pooled = combined(all_terms.values(), max(one.strata for one in all_terms.values())) if fewer else None
-        found.append((opponent, ratio, terms, missing, looks, pooled))
-    whole = [(opponent, ratio.p) for opponent, ratio, _, missing, *_ in found if ratio and ratio.p is not None and not missing]
-    adjusted = dict(zip([opponent for opponent, _ in whole], holm([p for _, p in whole]), strict=True))
-    cut = _cut(data, every)
-    return [
-        msgspec.structs.replace(
-            _judged(question, opponent, titles[opponent], kind, ratio, adjusted.get(opponent), terms, missing, looks),
-            pooled=pooled,
+        one = Verdict(
+            question=question,
+            opponent=opponent,
+            title=titles[opponent],
+            ratio=combined(terms.values(), looks) if terms else None,
+            terms=terms,
+            missing=tuple(name for name in question.workloads if name not in terms),
+            looks=looks,
             cut="; ".join(cut[name, label] for name in terms for label in (question.ours, opponent) if (name, label) in cut),
         )
-        for opponent, ratio, terms, missing, looks, pooled in found
-    ]
+        found.append(one)
+    ps = {one.opponent: one.ratio.p for one in found if one.ratio and one.ratio.p is not None and not one.missing}
+    adjusted = dict(zip(ps, holm(list(ps.values())), strict=True))
+    return [_judged(msgspec.structs.replace(one, p=adjusted.get(one.opponent))) for one in found]
 
 
 def _series(data: Dataset, workload: str, sessions: pd.Series[str]) -> pd.Series[bool]:
@@ -199,7 +180,6 @@ def _series(data: Dataset, workload: str, sessions: pd.Series[str]) -> pd.Series
 
 
 def _cut(data: Dataset, every: pd.DataFrame) -> dict[tuple[str, str], str]:
-    """By workload and system, which runs missed the return because the clock ended them."""
     budgets = {b.manifest.workload: b.manifest.configuration["workload"].get("budget_steps") for b in data.bundles}
     missed = every[every["seconds"].isna()]
     found = {}
@@ -214,44 +194,21 @@ def _cut(data: Dataset, every: pd.DataFrame) -> dict[tuple[str, str], str]:
     return found
 
 
-def _judged(
-    question: Question,
-    opponent: str,
-    title: str,
-    kind: str,
-    ratio: Ratio | None,
-    p: float | None,
-    terms: dict[str, Term],
-    missing: tuple[str, ...],
-    looks: int,
-) -> Verdict:
+def _judged(one: Verdict) -> Verdict:
     """Turn an estimate into a word. Nothing else in a report does that for a question."""
-    word: Word
-    more: int | None = None
-    if missing or ratio is None:
+    ratio, word, more = one.ratio, one.word, None
+    if one.missing or ratio is None:
         word = "not measured"
-    elif p is not None and p <= ERROR and ratio.value > 1 and ratio.bound in ("", "at_least"):
+    elif one.p is not None and one.p <= ERROR and ratio.value > 1 and ratio.bound in ("", "at_least"):
         word = "faster"
     elif ratio.high is not None and ratio.high < 1 and ratio.bound in ("", "at_most"):
         word = "slower"
     elif ratio.low is not None and ratio.high is not None and ratio.low >= 1 / SAME and ratio.high <= SAME:
         word = "the same"
     else:
-        more = _more(ratio, terms, looks * len(question.opponents))
+        more = _more(ratio, one.terms, one.looks * len(one.question.opponents))
         word = "not measured enough" if more is not None else "not decidable here"
-    return Verdict(
-        question=question,
-        opponent=opponent,
-        title=title,
-        kind=kind,
-        word=word,
-        ratio=ratio,
-        p=p,
-        terms=terms,
-        missing=missing,
-        more=more,
-        looks=looks,
-    )
+    return msgspec.structs.replace(one, word=word, more=more)
 
 
 def _more(ratio: Ratio, terms: dict[str, Term], tests: int) -> int | None:

@@ -81,17 +81,24 @@ class View:
 
     @classmethod
     def all(cls, data: Dataset) -> list[Self]:
-        """Every view of the suite, sorted."""
         return [cls(data, key) for key in data.groups if key.suite == cls.suite]
 
     @property
+    def groups(self) -> list[Group]:
+        """Diagrams of its page."""
+        return []
+
+    @property
+    def tables(self) -> list[Shown]:
+        """Tables of its page."""
+        return []
+
+    @property
     def runs(self) -> Sequence[Bundle]:
-        """Its runs, with failed ones."""
         return self.bundles
 
     @property
     def description(self) -> dict[str, Any]:
-        """The complete workload."""
         return dict(self.bundles[-1].manifest.configuration["workload"])
 
     @cached_property
@@ -156,7 +163,6 @@ class View:
         return {label: title.replace("|", "/") for label, title in titles.items()}
 
     def title(self, label: str) -> str:
-        """As a reader should see a system."""
         return self.titles[label]
 
     def row(self, system: str, metric: str, **keys: Any) -> Row | None:

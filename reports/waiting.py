@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from reports.charts import Axis, Curve, Group, Panel, rounded
+from reports.charts import Axis, Curve, Group, Panel, rounded, stacked
 from reports.dataset import Dataset, Key
 from reports.looks import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, SKY, VERMILION
 from reports.table import Row
@@ -27,15 +27,17 @@ MARKS = {
     "periodic": (">", GREEN),
 }  # fmt: skip
 """Marker and colour of each discipline."""
-WAITS = {
-    ("actor", "works"): "#009e73",
-    ("actor", "weights"): "#b5b5b5",
-    ("actor", "credit"): "#c9c9c9",
-    ("learner", "works"): VERMILION,
-    ("learner", "samples"): "#9a9a9a",
-    ("learner", "barrier"): "#dddddd",
+DOES = {
+    "actor works": ("#009e73", ""),
+    "actor waits for weights": ("#b5b5b5", ""),
+    "actor waits for credit": ("#c9c9c9", ""),
+    "learner works": (VERMILION, ""),
+    "learner waits for samples": ("#9a9a9a", ""),
+    "learner waits for barrier": ("#dddddd", ""),
 }
-"""What a role does, or waits for; waiting is grey."""
+"""What a role does, with its colour; waiting is grey."""
+CAUSES = {"actor": ("weights", "credit"), "learner": ("samples", "barrier")}
+"""What each role waits for."""
 KIND = "evaluated"
 """Return to which times are told."""
 APART = {cell.workload for cell in (*sweep.SPLITS, *sweep.FRESH)}
@@ -44,22 +46,24 @@ SIDE = {"tail": 0.88, "straggler": 1.14}
 """By what cells of these delays are moved sideways, because others have the same rho and M."""
 
 
-def _roles(view: View, labels: Sequence[str], names: Sequence[str], of: str, **keys: Any) -> Panel:
-    """What actors and learner did, in percent of their time, a bar for each role under each discipline."""
-    curves: dict[tuple[str, str], Curve] = {}
-    for label, name in zip(labels, names, strict=True):
-        for role in ("actor", "learner"):
-            causes = [cause for own, cause in WAITS if own == role and cause != "works"]
+def _roles(view: View, names: Mapping[str, str], of: str, **keys: Any) -> Panel:
+    """What actors and learner did, in percent of their time, a bar for each role under each discipline.
+
+    Parameters
+    ----------
+    names
+        by system, what its discipline is called.
+    """
+
+    def parts() -> Iterator[tuple[str, str, float]]:
+        for (label, name), (role, causes) in itertools.product(names.items(), CAUSES.items()):
             rows = {cause: view.find(label, f"{role}_waits_for_{cause}_share", **keys) for cause in causes}
             if any(rows.values()):
-                waits = {cause: row["value"] if row else 0.0 for cause, row in rows.items()}
-                for cause, share in {"works": 1 - sum(waits.values()), **waits}.items():
-                    said = f"{role} works" if cause == "works" else f"{role} waits for {cause}"
-                    one = curves.setdefault((role, cause), Curve(name=said, x=[], y=[], colour=WAITS[role, cause]))
-                    one.x.append(round(100 * share, 1))
-                    one.y.append(f"{name}: {role}s" if role == "actor" else f"{name}: learner")
-    ranked = [curves[key] for key in WAITS if key in curves]
-    return Panel(f"time of actors and learner: {of}", Axis("% of the time"), Axis(""), ranked, "bars")
+                waits = {f"{role} waits for {cause}": row["value"] if row else 0.0 for cause, row in rows.items()}
+                for doing, share in {f"{role} works": 1 - sum(waits.values()), **waits}.items():
+                    yield f"{name}: {role}{'s' * (role == 'actor')}", doing, 100 * share
+
+    return stacked(f"time of actors and learner: {of}", "% of the time", parts(), DOES)
 
 
 def _mark(name: str, x: float, row: Row, text: str) -> Curve:
@@ -83,13 +87,11 @@ class Mapped(View):
 
     @classmethod
     def all(cls, data: Dataset) -> list[Mapped]:
-        """One view a machine."""
         first = {key.machine: key for key in reversed(data.groups) if key.suite == cls.suite}
         return [cls(data, key) for _, key in sorted(first.items())]
 
     @property
     def stem(self) -> str:
-        """No workload: all of them."""
         return self.key.machine
 
     def workloads_of(self, runs: Sequence[Bundle]) -> list[str]:
@@ -98,7 +100,6 @@ class Mapped(View):
 
     @property
     def name(self) -> str:
-        """Its machine."""
         return self.key.machine
 
     def discipline(self, label: str) -> str:
@@ -135,16 +136,19 @@ class Mapped(View):
         )
 
     def gain(self, workload: str, label: str) -> Row | None:
-        """Throughput over the barrier's."""
         return self.find(label, "throughput_ratio", workload=workload, baseline=sweep.BARRIER)
+
+    def _behind(self, workload: str, label: str) -> Row | None:
+        """Throughput over that of the fastest."""
+        return next(iter(self.table.where(workload=workload, system=label, metric="over_fastest_ratio").rows), None)
 
     def _outcome(self, workload: str, label: str) -> Outcome | None:
         age, gain = self.find(label, "age_mean_rounds", workload=workload), self.gain(workload, label)
         is_barrier = label == sweep.BARRIER
         if age is None or (gain is None and not is_barrier):
             return None
-        behind = self.table.where(workload=workload, system=label, metric="over_fastest_ratio").rows
-        reach = None if not behind else behind[0]["value"] if behind[0]["ci_high"] is None else behind[0]["ci_high"]
+        behind = self._behind(workload, label)
+        reach = None if behind is None else behind["value"] if behind["ci_high"] is None else behind["ci_high"]
         ratio, low = (1.0, 1.0) if gain is None else (gain["value"], gain["ci_low"])
         return Outcome(label, ratio, low, reach, age["value"])
 
@@ -166,7 +170,6 @@ class Mapped(View):
 
     @cached_property
     def score(self) -> Score | None:
-        """How the predictions did."""
         return None if self.predictions is None else analysis.score(self.cells, self.predictions)
 
     def predicted(self, cell: Cell) -> str:
@@ -232,18 +235,15 @@ class Mapped(View):
 
     @property
     def groups(self) -> list[Group]:
-        """The drawing of who waits, and the map."""
         fixed = [one for one in self.cells if any(one.workload == cell.workload for cell in sweep.CONFIRMED)]
-        labels = [label for label in (sweep.BARRIER, sweep.RELAXED) if label in self.shown]
-        named = [self.discipline(label) for label in labels]
+        names = {label: self.discipline(label) for label in (sweep.BARRIER, sweep.RELAXED) if label in self.shown}
         best = sorted(fixed, key=lambda one: -one.winner.ratio)[:1]
-        roles = [_roles(self, labels, named, cell.workload, workload=cell.workload) for cell in best]
+        roles = [_roles(self, names, cell.workload, workload=cell.workload) for cell in best]
         panels = sorted(self.panels(), key=lambda panel: -len(panel.curves))
         return [*group("roles", roles), *group("map", panels)]
 
     @property
     def tables(self) -> list[Shown]:
-        """The winner of each cell, the time to the return where runs went on to it, and every rule."""
         found = [*shown("winners", map(self._winner, self.cells)), *shown("returns", self._returns())]
         return [*found, *shown("rules-by-cell", self._rules())]
 
@@ -261,7 +261,6 @@ class Mapped(View):
         }
 
     def _runs(self, *, to_return: bool) -> Iterator[tuple[str, str]]:
-        """Workloads with systems."""
         names = sorted({key.workload for key in self.keys if key.workload.endswith(sweep.TO_RETURN) is to_return})
         return itertools.product(names, self.shown)
 
@@ -269,14 +268,13 @@ class Mapped(View):
         for workload, label in self._runs(to_return=False):
             cell = self.cell(label, workload=workload)
             if self.find(label, "consumption_steps_per_s", workload=workload):
-                behind = self.table.where(workload=workload, system=label, metric="over_fastest_ratio").rows
                 told = self.predictions.of(workload) if self.predictions else {}
                 yield {
                     "Cell": workload,
                     "Rule": self.discipline(label),
                     "Samples/s": cell("consumption_steps_per_s"),
                     "Gain": with_interval(self.gain(workload, label), "x"),
-                    "Over the fastest": with_interval(behind[0], "x") if behind else "-",
+                    "Over the fastest": with_interval(self._behind(workload, label), "x"),
                     "Age, rounds": cell("age_mean_rounds", interval=False),
                     "Predicted": f"{told[label].ratio:.2f}" if label in told else "-",
                     "Chose": ", ".join(self._chosen(workload, label)) or "-",
@@ -305,7 +303,6 @@ class Mapped(View):
 
 
 def _mapped(workload: str) -> bool:
-    """Whether a workload is a cell of the map."""
     return workload not in APART and not workload.endswith(sweep.SUFFIXES)
 
 
@@ -326,7 +323,6 @@ class Ruled(View):
         return "relaxed" if label == "tianji" else self.title(label).removeprefix("TianJi, ")
 
     def gain(self, label: str) -> Row | None:
-        """Throughput over the strict system's."""
         return self.row(label, "throughput_ratio", baseline=self.strict)
 
     def _marks(self) -> Iterator[Curve]:
@@ -340,15 +336,13 @@ class Ruled(View):
 
     @property
     def groups(self) -> list[Group]:
-        """Who waits, and throughput over age."""
         labels = [label for label in (self.strict, "tianji-relaxed", "tianji") if label in self.shown][:2]
         axes = Axis("mean age of samples, rounds"), Axis("samples/s over waiting for everybody")
         frontier = Panel(f"samples over age: {self.name}", *axes, list(self._marks()), target=1.0)
-        return group("rules", [frontier, _roles(self, labels, [self.discipline(label) for label in labels], self.name)])
+        return group("rules", [frontier, _roles(self, {label: self.discipline(label) for label in labels}, self.name)])
 
     @property
     def tables(self) -> list[Shown]:
-        """Throughput and its bound under each rule, and what returns took."""
         return shown("rules", map(self._line, self.shown))
 
     def _line(self, label: str) -> dict[str, str]:

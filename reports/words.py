@@ -26,6 +26,7 @@ TEXT = jinja2.Environment(
 )
 TEXT.filters.update(
     number=tables.number,
+    ends=tables.ends,
     counted=tables.counted,
     interval=tables.with_interval,
     pieces=tables.pieces,
@@ -56,5 +57,4 @@ class Words:
         return [" ".join(paragraph.split()) for paragraph in re.split(r"\n\s*\n", text) if paragraph.strip()]
 
     def say(self, macro: str, *arguments: Any) -> str:
-        """Everything as one line."""
         return " ".join(self.lines(macro, *arguments))

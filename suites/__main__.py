@@ -1,4 +1,4 @@
-"""`python -m suites list|doctor|run|predict|tune|calibrate|against|gate|pack|submit|validate|sessions`."""
+"""`python -m suites list|doctor|run|predict|tune|calibrate|against|gate|pack|thin|submit|validate|sessions`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from programs.completion import add_completion
 from programs.registry import Registry
 from suites.asynchrony import command as predicting
 from suites.calibration import command as calibration
-from suites.records import archive, listing, machine
+from suites.records import machine
 from suites.records.bundle import BundleError
 from suites.records.limits import Text
 from suites.session import command as running
@@ -37,7 +37,7 @@ def parser() -> OneLineParser:
     commands = top.add_subparsers(
         dest="command",
         required=True,
-        metavar="list|doctor|run|predict|tune|calibrate|against|gate|pack|submit|validate|sessions",
+        metavar="list|doctor|run|predict|tune|calibrate|against|gate|pack|thin|submit|validate|sessions",
     )
     listing = commands.add_parser("list", help="suites, profiles, workloads and systems")
     listing.add_argument("--json", action="store_true", help="print it as JSON, with titles and profiles")
@@ -72,6 +72,9 @@ def parser() -> OneLineParser:
     pack.add_argument(
         "--stopped", metavar="WHY", help="seal a session that ended before its plan was done; reports show this reason"
     )
+    thin = commands.add_parser("thin", help="keep of a sealed session what figures and tables are made of")
+    thin.add_argument("file", type=Path, metavar="FILE", help="a sealed session, which ends in .parquet; it stays as it is")
+    thin.add_argument("--out", type=Path, required=True, metavar="FILE", help="a new file, which ends in .parquet")
     submission = commands.add_parser("submit", help="check a finished session, seal it, and say how to hand it in")
     submission.add_argument("folder", type=Path, metavar="SESSION_DIR", help="that `run --out` wrote")
     submission.add_argument("--out", type=Path, required=True, metavar="DIR", help="a new folder for the submission")
@@ -156,6 +159,8 @@ def doctor(options: Any) -> int:
 
 def pack(options: Any) -> int:
     """Seal a session."""
+    from suites.records import archive
+
     try:
         stopped = None if options.stopped is None else msgspec.convert(options.stopped, Reason)
         runs = archive.seal(options.folder, options.out, stopped=stopped)
@@ -167,8 +172,23 @@ def pack(options: Any) -> int:
     return DONE
 
 
+def thin(options: Any) -> int:
+    """Write a session thinned."""
+    from suites import thinning
+
+    try:
+        runs = thinning.write(options.file, options.out)
+    except BundleError as error:
+        raise ConfigError(str(error)) from error
+    before, after = (file.stat().st_size / 1e6 for file in (options.file, options.out))
+    print(f"{runs} runs in {options.out}, {after:.2f} of {before:.2f} MB")
+    return DONE
+
+
 def sessions(options: Any) -> int:
     """Print a table of sealed sessions or of machines, in Markdown, or write both into the folder's README."""
+    from suites.records import listing
+
     try:
         if options.write:
             print(listing.write(options.folder))
@@ -224,7 +244,7 @@ def against(options: Any) -> int:
 
 def main(arguments: Sequence[str]) -> int:
     options = parser().parse_args(arguments)
-    commands = {"list": show_list, "doctor": doctor, "against": against, "pack": pack}
+    commands = {"list": show_list, "doctor": doctor, "against": against, "pack": pack, "thin": thin}
     commands |= {"submit": submit, "validate": validate, "sessions": sessions}
     return commands[options.command](options) if options.command in commands else int(options.run(options))
 

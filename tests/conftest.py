@@ -18,8 +18,15 @@ import two_ray_nodes
 
 # Ray's workers are polite (niceness 15): beside the other tests, which are not, they would get next to nothing.
 os.environ.update({"RAY_worker_niceness": "0"})
+# Tests fill all cores already: threads of a library would only wait for each other, and by spinning.
+os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"))
 # Collected tests are many objects that stay: to look through young ones often finds little (docs/notebook/2026-11-speed.md).
 gc.set_threshold(50_000, 20, 50)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests of the group `ray` come first: one process runs them, one after another, and nobody waits for it at the end."""
+    items.sort(key=lambda item: ("ray",) not in [mark.args for mark in item.iter_markers("xdist_group")])
 
 
 def _descriptors() -> set[str]:

@@ -30,6 +30,10 @@ def test_the_citation_is_of_the_latest_version_in_the_changelog():
     assert tianji.__version__ == released[0][0] or tianji.__version__.endswith(".dev0")
 
 
+def test_the_changelog_is_a_page():
+    assert len((ROOT / "CHANGELOG.md").read_text().splitlines()) <= 60
+
+
 @pytest.mark.parametrize("package", SHIPPED)
 def test_files_that_are_no_modules_are_shipped(package):
     data = PROJECT["tool"]["setuptools"]["package-data"]

@@ -18,7 +18,7 @@ import scaling_bundles
 from pages import ROOT, blocks
 from tiny import tiny_workload
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.long(why="whole sessions of nox, in a checkout of their own")
 LIMIT_S = 100
 BY_CI = ("tests", "lint", "readme")
 """Sessions that `.ci/run` runs as they stand."""

@@ -10,14 +10,42 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tianji.config import TrainConfig
+    from tianji.config import (
+        ActionsConfig,
+        AtariConfig,
+        DQNConfig,
+        EnvironmentConfig,
+        EvaluationConfig,
+        IMPALAConfig,
+        NetworkConfig,
+        NormaliseConfig,
+        PPOConfig,
+        TrainConfig,
+    )
     from tianji.run.training import train
     from tianji.run.watch import Result
 
 __version__ = "0.2.0"
-__all__ = ["Result", "TrainConfig", "__version__", "train"]
+__all__ = [
+    "ActionsConfig",
+    "AtariConfig",
+    "DQNConfig",
+    "EnvironmentConfig",
+    "EvaluationConfig",
+    "IMPALAConfig",
+    "NetworkConfig",
+    "NormaliseConfig",
+    "PPOConfig",
+    "Result",
+    "TrainConfig",
+    "__version__",
+    "train",
+]
 
-_HOMES = {"Result": "tianji.run.watch", "TrainConfig": "tianji.config", "train": "tianji.run.training"}
+_HOMES = dict.fromkeys((name for name in __all__ if name.endswith("Config")), "tianji.config") | {
+    "Result": "tianji.run.watch",
+    "train": "tianji.run.training",
+}
 
 
 def __getattr__(name: str) -> Any:

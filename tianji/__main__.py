@@ -1,4 +1,4 @@
-"""`python -m tianji train|evaluate|plan|disciplines|keys`."""
+"""`python -m tianji train|evaluate|check|export|plan|disciplines|keys`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from programs.cli import OneLineParser, run
 from programs.completion import add_completion
 from tianji import __version__
-from tianji.commands import disciplines, evaluate, keys, plan, train
+from tianji.commands import check, disciplines, evaluate, export, keys, plan, train
 
 
 def parser() -> OneLineParser:
@@ -16,8 +16,8 @@ def parser() -> OneLineParser:
     top = OneLineParser(prog="tianji", description="Train Gymnasium environments with decoupled actors, buffer and learner.")
     top.add_argument("--version", action="version", version=f"tianji {__version__}", help="print the version and exit")
     add_completion(top)
-    commands = top.add_subparsers(dest="command", required=True, metavar="train|evaluate|plan|disciplines|keys")
-    for command in (train, evaluate, plan, disciplines, keys):
+    commands = top.add_subparsers(dest="command", required=True, metavar="train|evaluate|check|export|plan|disciplines|keys")
+    for command in (train, evaluate, check, export, plan, disciplines, keys):
         command.add(commands)
     return top
 

@@ -14,6 +14,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 Vector = NDArray[np.float32]
+Exact = NDArray[np.float64]
 
 FIELDS = 3
 STAMPS = 2
@@ -38,15 +39,29 @@ Stamps = tuple[Stamp, Stamp]
 groups. An inner Root sends the stamp of all groups under it, and as number of the others how many groups it has beyond one."""
 
 
-def message_size(parameters: int) -> int:
-    """Length of the vector that carries a model of `parameters` parameters and its stamps."""
-    return parameters + WORDS
+def message_size(parameters: int, statistics: int = 0) -> int:
+    """Length of the vector that carries a model of `parameters` parameters, statistics in double precision, and its stamps."""
+    return parameters + 2 * statistics + WORDS
 
 
-def pack(out: Vector, model: Vector, stamps: Stamps) -> None:
-    """Write a model and its stamps into a message."""
+def pack(out: Vector, model: Vector, stamps: Stamps, statistics: Exact | None = None) -> None:
+    """Write a model, its stamps and statistics into a message."""
     out[: len(model)] = model
     mark(out, stamps)
+    if statistics is not None:
+        keep(out, statistics)
+
+
+def keep(out: Vector, statistics: Exact) -> None:
+    """Write statistics into a message, between its model and its stamps, bit by bit."""
+    end = len(out) - WORDS
+    out[end - 2 * len(statistics) : end].view(np.uint8)[:] = statistics.view(np.uint8)
+
+
+def statistics_of(message: Vector, count: int) -> Exact:
+    """The statistics in a message, so many numbers."""
+    end = len(message) - WORDS
+    return np.frombuffer(message[end - 2 * count : end].tobytes(), np.float64)
 
 
 def mark(out: Vector, stamps: Stamps) -> None:
@@ -56,9 +71,9 @@ def mark(out: Vector, stamps: Stamps) -> None:
     out[-WORDS:].view(np.uint8)[:] = table.reshape(-1).view(np.uint8)
 
 
-def stamps_of(message: Vector, parameters: int) -> Stamps:
+def stamps_of(message: Vector) -> Stamps:
     """The stamps of a message."""
-    table = np.frombuffer(message[parameters:].tobytes(), np.int64).reshape(-1, FIELDS)
+    table = np.frombuffer(message[-WORDS:].tobytes(), np.int64).reshape(-1, FIELDS)
     own, others = (Stamp(*(int(n) for n in row)) for row in table)
     return own, others
 

@@ -11,15 +11,28 @@ from msgspec import UNSET, Meta, UnsetType
 
 from programs import cores
 from programs.cli import ConfigError
-from tianji import references
+from tianji import held, references
 from tianji.disciplines.auto import Auto, Choice
 from tianji.disciplines.discipline import Discipline
-from tianji.disciplines.registry import chooser, make
+from tianji.disciplines.registry import chooser, make_discipline
 from tianji.disciplines.sizes import Facts
+from tianji.env_settings import ActionsConfig, AtariConfig, EnvironmentConfig, NormaliseConfig, SimulatorConfig
 from tianji.hyperparameters import ALGORITHMS, DQNConfig, Hyperparameters, IMPALAConfig, PPOConfig
 from tianji.settings import Count, Positive, PositiveFloat, Seconds, Settings
 
-__all__ = ["AtariConfig", "DQNConfig", "IMPALAConfig", "NetworkConfig", "PPOConfig", "SimulatorConfig", "TrainConfig"]
+__all__ = [
+    "ActionsConfig",
+    "AtariConfig",
+    "DQNConfig",
+    "EnvironmentConfig",
+    "EvaluationConfig",
+    "IMPALAConfig",
+    "NetworkConfig",
+    "NormaliseConfig",
+    "PPOConfig",
+    "SimulatorConfig",
+    "TrainConfig",
+]
 
 
 class NetworkConfig(Settings):
@@ -32,7 +45,8 @@ class NetworkConfig(Settings):
     `mlp-shared`            policy and value heads on one trunk with tanh                          (64, 64)
     `mlp-q`                 action values with ReLU or, if `activation` says so, GELU              (256, 256)
     `nature-shared`         policy and value heads on the convolutions of Mnih et al. (2015),      (512,)
-                            followed by `hidden` dense layers, all with ReLU
+                            followed by `hidden` dense layers, all with ReLU; smaller pictures
+                            than 36 x 36 have smaller kernels
     `nature-q`              action values on the same trunk                                        (512,)
     `factory`               your own network: see `tianji.algorithms.modules`                      not used
     ======================  =====================================================================  ==================
@@ -40,9 +54,10 @@ class NetworkConfig(Settings):
 
     # The run's algorithm and environment fill in the kind, and the kind fills in `hidden` and `activation`. So settings in use
     # always hold values, except that a network of a factory has neither layers nor an activation here.
-    kind: Literal["mlp-separate", "mlp-shared", "mlp-q", "nature-shared", "nature-q", "factory"] = cast(Any, UNSET)
-    """Kind of network, from the table above. Default: `factory` if `factory` is set, else one that the algorithm trains, with
-    convolutions for Atari games."""
+    kind: Literal["auto", "mlp-separate", "mlp-shared", "mlp-q", "nature-shared", "nature-q", "factory"] = cast(Any, UNSET)
+    """Kind of network, from the table above. `auto` (default): `factory` if `factory` is set, else one that the algorithm
+    trains, with convolutions if observations look like pictures: bytes or bits of [height, width], [height, width, channels]
+    or [channels, height, width]."""
     hidden: tuple[Positive, ...] = cast(Any, UNSET)
     """Widths of the hidden layers, in units. Default: the last column of the table above."""
     activation: Literal["tanh", "relu", "gelu"] = cast(Any, UNSET)
@@ -54,12 +69,17 @@ class NetworkConfig(Settings):
     dueling: bool = False
     """Whether action values have two streams, one for the value of the state and one for the advantages of the actions (Wang
     et al., 2016, arXiv 1511.06581, equation 9). Each stream has its own last hidden layer. For `mlp-q` and `nature-q`."""
+    pixel_scale: PositiveFloat | UnsetType = UNSET
+    """Number by which convolutions divide each byte of a picture. For pictures whose bytes are small numbers, give the
+    largest. Default: 255."""
 
     def __post_init__(self) -> None:
-        if cast(Any, self.kind) is UNSET:
+        if cast(Any, self.kind) is UNSET or (self.kind == "auto" and self.factory is not UNSET):
             if self.factory is UNSET:
                 return  # The run knows the kind.
             msgspec.structs.force_setattr(self, "kind", "factory")
+        if self.kind == "auto":
+            return  # The environment's observations decide.
         if self.kind == "factory":
             self._check_factory()
             return
@@ -77,13 +97,19 @@ class NetworkConfig(Settings):
         if self.dueling and not self.hidden:
             raise ValueError("each dueling stream has its own hidden layer: give `hidden` at least one")
 
-    def of(self, algo: str, env: str) -> NetworkConfig:
-        """These settings, with the usual kind for an algorithm and an environment unless they name one."""
-        if cast(Any, self.kind) is not UNSET:
+    def of(self, algo: str, *, pictures: bool | None) -> NetworkConfig:
+        """These settings, with the usual kind for an algorithm unless they name one.
+
+        Parameters
+        ----------
+        pictures
+            whether observations are pictures; None: the environment will tell.
+        """
+        if cast(Any, self.kind) not in (UNSET, "auto"):
             return self
-        pictures = env.startswith("ALE/")
         kinds = ALGORITHMS.get(algo, PPOConfig).networks
-        return msgspec.structs.replace(self, kind=next(kind for kind in kinds if kind.startswith("nature") == pictures))
+        kind = "auto" if pictures is None else next(kind for kind in kinds if kind.startswith("nature") == pictures)
+        return msgspec.structs.replace(self, kind=cast(Any, kind))
 
     def _check_factory(self) -> None:
         if self.factory is UNSET:
@@ -107,94 +133,15 @@ _NETWORKS = {
 """Default hidden layers of each kind, and the activations that it can have (the default first)."""
 
 
-class AtariConfig(Settings):
-    """Wrappers for Atari 2600 games (environments named `ALE/...`). Other environments ignore them.
+class EvaluationConfig(Settings):
+    """Evaluation beside training, by a process of its own."""
 
-    They are the wrappers of Mnih et al. (2015) as OpenAI Baselines defines them. Sticky actions are off.
-    """
-
-    screen: Literal[84, 42] = 84
-    """Side in pixels of the grey square to which each frame is scaled."""
-    stack: Annotated[int, Meta(ge=1, le=16)] = 4
-    """Number of latest frames in one observation."""
-    frame_skip: Positive = 4
-    """Frames of the game in one step of the environment. The action is repeated, and the last two frames are max-pooled."""
-    noop_max: Count = 30
-    """Most no-op actions at the start of a game. Their number is drawn between 1 and this; 0 turns them off."""
-    episodic_life: bool = True
-    """Whether losing a life ends the learner's episode. The game goes on, and evaluation plays whole games."""
-    fire_reset: bool = True
-    """Whether episodes start with the action FIRE in games that have it. Some games wait for it."""
-    subtract_background: bool = False
-    """Whether each pixel shows three times its distance from its median over random play, so that still pixels are black.
-    Small screens on which little changes are learnt several times faster this way (docs/notebook/2026-11-speed.md)."""
-    clip_rewards: bool = True
-    """Whether the learner sees only the sign of each reward. Reported returns and evaluation are unclipped."""
-
-
-class SimulatorConfig(Settings):
-    """Added delays and pictures that make any environment stand in for a slow simulator (`tianji.environments.delays`)."""
-
-    step_seconds: Seconds = 0.0
-    """Mean delay added to each step, in seconds. The environment waits and uses no CPU. 0: no delay."""
-    reset_seconds: Seconds = 0.0
-    """Mean delay added to each reset, in seconds, on top of the step that ended the episode. 0: no delay."""
-    distribution: Literal["constant", "lognormal", "pareto"] = "constant"
-    """Distribution of both delays around their means."""
-    sigma: Annotated[float, Meta(gt=0, le=4)] | None = None
-    """Standard deviation of the logarithm of a delay. Needed by `lognormal`, and for it alone."""
-    alpha: Annotated[float, Meta(gt=1, le=100)] | None = None
-    """Tail exponent of a Pareto delay: the probability of a delay above x falls as x^-alpha. Needed by `pareto`, and for it
-    alone."""
-    truncation: Annotated[float, Meta(gt=1, le=1e6)] | None = None
-    """Largest Pareto delay over the smallest one. The mean stays as stated. None: there is no largest."""
-    drawn_every: Positive = 1
-    """Number of steps in a row of an environment that share one drawn delay. With the length of a fragment, delays differ from
-    fragment to fragment instead of averaging out within each."""
-    computes: bool = False
-    """Whether a simulator uses a core for its delay instead of waiting."""
-    spread: Annotated[float, Meta(ge=1, le=1000)] = 1.0
-    """Ratio of the slowest environment's mean delays to the fastest's. 1: all have the same."""
-    spread_over: Annotated[int, Meta(ge=2)] = 8
-    """Number of environments over which the mean delays go from fastest to slowest in even steps. The pattern then repeats,
-    so that nodes with this many environments each are alike."""
-    straggler: Annotated[float, Meta(ge=1, le=1000)] = 1.0
-    """Ratio of the mean delays of the last of each `spread_over` environments to those of the others, which are alike. 1: it is
-    like them."""
-    ranks: Positive = 1
-    """Cores inside each simulator. Both delays are stated for one core, and shrink by Amdahl's law with `serial`."""
-    serial: Annotated[float, Meta(ge=0, le=1)] = 0.0
-    """Share of a delay that more ranks do not shorten."""
-    picture: Annotated[int, Meta(ge=4, le=1024)] | None = None
-    """Side in pixels of the RGB picture that replaces each observation. None: observations stay as they are."""
-    grain: Annotated[int, Meta(ge=0, le=64)] = 0
-    """Largest sensor noise added to each byte of a picture. Without noise (0), pictures compress a hundredfold, which no
-    camera's pictures do."""
-
-    def __post_init__(self) -> None:
-        for name, wanted in (("sigma", "lognormal"), ("alpha", "pareto")):
-            if self.distribution == wanted and getattr(self, name) is None:
-                raise ValueError(f"simulator.distribution {wanted!r} needs simulator.{name}, for instance 1.5")
-            if self.distribution != wanted and getattr(self, name) is not None:
-                raise ValueError(f"simulator.{name} is for distribution {wanted!r}, not {self.distribution!r}")
-        if self.truncation is not None and self.distribution != "pareto":
-            raise ValueError(f"simulator.truncation is for distribution 'pareto', not {self.distribution!r}")
-        if self.spread > 1 and self.straggler > 1:
-            raise ValueError("simulator.spread and simulator.straggler exclude each other: leave one of them at 1")
-        if self.ranks > 1 and self.computes:
-            raise ValueError("simulator.ranks is for simulators that wait: one that computes does so on one core")
-        if self.grain and self.picture is None:
-            raise ValueError("simulator.grain is for pictures: give simulator.picture their side")
-
-    @property
-    def shorter(self) -> float:
-        """Share of a delay on one core that `ranks` cores leave (Amdahl, 1967)."""
-        return self.serial + (1 - self.serial) / self.ranks
-
-    @property
-    def waits(self) -> bool:
-        """Whether there is any delay."""
-        return self.step_seconds > 0 or self.reset_seconds > 0
+    every_steps: Positive | None = None
+    """Environment steps between two evaluations of the newest policy; snapshots are taken as often. None: there is none."""
+    episodes: Positive = 10
+    """Greedy episodes of each evaluation, the same ones every time."""
+    seed: Count = 10_000
+    """Seed of the first episode. The others count up from it."""
 
 
 SLOTS = 4
@@ -213,7 +160,8 @@ class TrainConfig(Settings):
     """All settings of one training run."""
 
     env: str
-    """Environment: an id registered with Gymnasium, or your own as `module:name` (see `tianji.environments.making.make`)."""
+    """Environment: an id registered with Gymnasium, or your own as `module:name` (see `tianji.environments.making.make_env`).
+    From Python it may be a class, or a function that makes one, also of a script or a notebook."""
     algo: Literal["ppo", "dqn", "impala"] = "ppo"
     """Learning algorithm. Its settings are in the table of the same name."""
     seed: Count = 0
@@ -257,6 +205,14 @@ class TrainConfig(Settings):
     """Settings of DQN, used if `algo` is `dqn`."""
     impala: IMPALAConfig = IMPALAConfig()
     """Settings of IMPALA, used if `algo` is `impala`."""
+    actions: ActionsConfig = ActionsConfig()
+    """The policy over actions that are numbers."""
+    normalise: NormaliseConfig = NormaliseConfig()
+    """Normalisation of observations and rewards."""
+    environment: EnvironmentConfig = EnvironmentConfig()
+    """Arguments of the environment, wrappers, and how its observations are prepared."""
+    evaluation: EvaluationConfig = EvaluationConfig()
+    """Evaluation beside training."""
     atari: AtariConfig = AtariConfig()
     """Wrappers of Atari games."""
     simulator: SimulatorConfig | None = None
@@ -310,20 +266,31 @@ class TrainConfig(Settings):
     encrypt: bool = True
     """Whether traffic between hosts is encrypted, with keys made for the run. False: anyone on the network can read and change
     it."""
+    loggers: tuple[str, ...] = ("tensorboard", "csv")
+    """Keepers of a run's curves, of those with a folder: `tensorboard`, `csv` (`progress.csv`), `wandb`, and those of other
+    packages."""
     world: Literal["real", "lockstep"] = "real"
     """`real`: processes run in parallel. `lockstep`: all roles take turns in one process, and runs repeat bit for bit."""
 
     def __post_init__(self) -> None:
+        if callable(self.env):
+            msgspec.structs.force_setattr(self, "env", held.hold(self.env))
         if not isinstance(self.env, str):
             raise TypeError(
-                f"env is {references.kind_of(self.env)}: name it, as a registered id or as module:name, because other "
-                "processes import it"
+                f"env is {references.kind_of(self.env)}: give a registered id, module:name, or a class or a function that "
+                "makes one"
+            )
+        if held.is_held(self.env) and self.launcher == "ray":
+            raise ValueError(
+                f"env {self.env} is an object, which stays on this host: with launcher 'ray' name it, as module:name"
             )
         self._check_types()
         self._fill_in()
         if self.updater == "numpy" and self.device == "cuda":
             raise ValueError("updater 'numpy' runs on the cpu only; use updater 'torch' with device 'cuda'")
         self.hyperparameters.check_network(self.algo, self.network.kind)
+        if (self.normalise.observations or self.normalise.rewards) and self.hyperparameters.replays:
+            raise ValueError(f"normalise is for algorithms that train on each chunk in one round, not {self.algo}")
         self.hyperparameters.check_chunks(self.algo, self.actors, self.envs_per_actor, self.send_steps)
         self._check_discipline()
         if self.placement not in PLACEMENTS:
@@ -349,10 +316,14 @@ class TrainConfig(Settings):
     def _fill_in(self) -> None:
         """Give every setting that was left out its default, which follows from others. These rules stand nowhere else."""
         fill, algorithm = functools.partial(_fill, self), ALGORITHMS.get(self.algo, PPOConfig)
-        msgspec.structs.force_setattr(self, "network", self.network.of(self.algo, self.env))
+        # Only the games of Atari are known by their name to show pictures.
+        pictures = True if self.env.startswith("ALE/") else None
+        msgspec.structs.force_setattr(self, "network", self.network.of(self.algo, pictures=pictures))
         fill("actors", lambda: max(1, min(int(cores.usable()), algorithm.environments)))
         fill("envs_per_actor", lambda: max(1, algorithm.environments // self.actors))
         fill("horizon_steps", lambda: self.stop_steps)
+        if (every := self.evaluation.every_steps) is not None and every < self.snapshot_every_steps:
+            msgspec.structs.force_setattr(self, "snapshot_every_steps", every)
 
     def _check_discipline(self) -> None:
         chosen = self.discipline
@@ -364,7 +335,7 @@ class TrainConfig(Settings):
             raise ValueError("discipline needs a name, for instance discipline.name=relaxed")
         msgspec.structs.force_setattr(self, "discipline", chosen)
         try:
-            _fill(self, "chunk_slots", lambda: max(SLOTS, make(chosen, self._facts(SLOTS)).enough_slots))
+            _fill(self, "chunk_slots", lambda: max(SLOTS, make_discipline(chosen, self._facts(SLOTS)).enough_slots))
             self.rule  # noqa: B018 (whether it can be made)
         except ConfigError as error:
             raise ValueError(str(error)) from None
@@ -378,7 +349,7 @@ class TrainConfig(Settings):
     def rule(self) -> Discipline:
         """The discipline of one group. Of `auto`, it is the one under which the run begins."""
         assert isinstance(self.discipline, dict)
-        return make(self.discipline, self.facts)
+        return make_discipline(self.discipline, self.facts)
 
     @property
     def auto(self) -> Auto | None:
@@ -415,7 +386,7 @@ class TrainConfig(Settings):
     def with_learner(self) -> tuple[str, ...]:
         """Names of the roles that live in the process of their group's learner, as `{kind}{index}`."""
         # torch may use several threads in a learner's process, and its sums then round otherwise than an actor's.
-        alternate = self.rule.alternates and self.network.kind in ("mlp-separate", "mlp-shared")
+        alternate = self.rule.alternates and self.network.kind in ("auto", "mlp-separate", "mlp-shared")
         chosen = self.placement if self.placement != "auto" else "actor" if alternate else "buffer"
         return {"apart": (), "buffer": ("buffer0",), "actor": ("buffer0", "actor0")}[chosen]
 

@@ -30,10 +30,13 @@ class Hyperparameters(Settings):
     least_bound: ClassVar[int] = 0
     """Smallest bound on staleness, in rounds, when the bound follows measured speeds."""
 
+    gamma: Fraction
+    """Discount factor per environment step."""
+
     @classmethod
     def check_network(cls, algo: str, kind: str) -> None:
         """Check that this algorithm can train a network of this kind; raise `ValueError` if not."""
-        if kind not in cls.networks:
+        if kind not in (*cls.networks, "auto"):
             raise ValueError(f"algo {algo} trains a network of kind {' or '.join(map(repr, cls.networks))}, not {kind!r}")
 
     @property

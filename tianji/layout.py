@@ -96,6 +96,9 @@ def rollout_layout(
     behaviour: bool,
     assessed: bool = False,
     stack: int = 1,
+    action_shape: tuple[int, ...] = (),
+    action_dtype: str = "<i8",
+    statistics: int = 0,
 ) -> ChunkLayout:
     """Layout of T x B transitions of one producer.
 
@@ -119,11 +122,15 @@ def rollout_layout(
         whether the producer computes advantages itself and stores them with the values it used. Their sum is the value target.
     stack
         S.
+    action_shape, action_dtype
+        shape and type of one action; see `Actions.stored_shape`.
+    statistics
+        length of the statistics of each environment that a chunk carries; see `tianji.algorithms.normalisation`.
     """
     t, b = steps, environments
     fields = [
         Field("observation", observation_dtype, (t + stack, b, *observation_shape)),
-        Field("action", "<i8", (t, b)),
+        Field("action", action_dtype, (t, b, *action_shape)),
         Field("reward", "<f4", (t, b)),
         Field("terminated", "|b1", (t, b)),
         Field("truncated", "|b1", (t, b)),
@@ -134,6 +141,8 @@ def rollout_layout(
         fields.append(Field("log_probability", "<f4", (t, b)))
     if assessed:
         fields += [Field("advantage", "<f4", (t, b)), Field("value", "<f4", (t, b))]
+    if statistics:
+        fields.append(Field("statistics", "<f8", (b, statistics)))
     fields.append(Field("final_observation", observation_dtype, (t * b, *observation_shape)))
     return ChunkLayout(fields)
 
@@ -143,7 +152,7 @@ def shortened(chunk: Views, steps: int) -> Views:
     missing = len(chunk["action"]) - steps
     if not missing:
         return chunk
-    whole = ("age", "final_observation")
+    whole = ("age", "statistics", "final_observation")
     return {name: array if name in whole else array[: len(array) - missing] for name, array in chunk.items()}
 
 

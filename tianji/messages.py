@@ -53,6 +53,8 @@ class ChunkHeader(Struct, frozen=True, array_like=True, gc=False):
     """Replacements of the weights within the chunk: the first step under the new weights, and their version."""
     last: bool = False
     """Whether its producer makes no other chunk before it is given the weights of the next round."""
+    goes_on: bool = True
+    """Whether its first observations are the last ones of its producer's chunk before. If not, some steps lie between."""
 
 
 class Batch(Struct, frozen=True, array_like=True, tag=0):

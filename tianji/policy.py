@@ -13,9 +13,13 @@ from safetensors import SafetensorError, safe_open
 
 from programs.cli import ConfigError
 from tianji.algorithms import networks
+from tianji.algorithms.distributions import from_scores
+from tianji.algorithms.flat import ActionValueNetwork
 from tianji.algorithms.networks import KINDS, FlatNetwork, Vector
 from tianji.config import NetworkConfig
-from tianji.settings import Positive, convert
+from tianji.environments.actions import Actions
+from tianji.environments.description import Branches
+from tianji.settings import Count, Positive, convert
 from tianji.tensors import regular, save_tensors
 
 FACTORY = "factory"
@@ -30,8 +34,12 @@ class Policy:
     weights: Vector
 
     def greedy(self, features: np.ndarray) -> np.ndarray:
-        """Best actions [N] for encoded observations [N, ...]: those with the highest probability or value."""
-        return np.asarray(self.network.scores(self.network.views(self.weights), features).argmax(axis=1))
+        """Best actions [N, ...] for encoded observations [N, ...]: those with the highest probability, density or value."""
+        blocks = self.network.views(self.weights)
+        scores = self.network.scores(blocks, self.network.normalise(blocks, features))
+        if isinstance(self.network, ActionValueNetwork):
+            return np.asarray(scores.argmax(axis=1))
+        return from_scores(self.network.actions, scores).mode()
 
 
 def save_policy(path: Path, policy: Policy, **metadata: str) -> None:
@@ -70,13 +78,17 @@ def load_policy(path: Path, factory: str | None = None) -> Policy:
     try:
         description = json.loads(metadata["description"])
         seen = description["features"]
-        features: Any = msgspec.convert(tuple(seen) if isinstance(seen, list) else seen, Positive | tuple[Positive, ...])
-        actions = msgspec.convert(description["actions"], Positive)
+        features: Any = msgspec.convert(
+            tuple(seen) if isinstance(seen, list) else seen, Positive | tuple[Positive, ...] | Branches
+        )
+        actions = Actions.of(msgspec.convert(description["actions"], Positive | Actions))
         if kind != FACTORY:
             # Entries that are missing in files of earlier versions have their defaults.
-            said = {key: description[key] for key in ("dueling", "activation") if key in description}
+            said = {key: description[key] for key in ("dueling", "activation", "pixel_scale") if key in description}
             config = convert({"kind": kind, "hidden": description["hidden"], **said}, NetworkConfig, "network")
             network = networks.build(config, features, actions)
+            if normalised := msgspec.convert(description.get("normalised", 0), Count):
+                network = networks.make_network(config.kind, features, config.hidden, actions, normalised=normalised)
             if network.size != sum(tensor.size for tensor in tensors.values()):
                 # Checked before memory is allocated.
                 raise ValueError(f"it speaks of {network.size} parameters and holds others")

@@ -99,7 +99,7 @@ def attribute_of(module: ModuleType, name: str, where: str, others: Iterable[str
     raise ConfigError(f"{where}: module {module.__name__} has no {name}; {hint}")
 
 
-def call(function: Any, where: str, *arguments: Any) -> Any:
+def call(function: Any, where: str, *arguments: Any, **named: Any) -> Any:
     """Call a user's function and return its result.
 
     Raises
@@ -109,8 +109,8 @@ def call(function: Any, where: str, *arguments: Any) -> Any:
     """
     if not callable(function):
         raise ConfigError(f"{where}: is of type {type(function).__name__} and cannot be called; name a class or a function")
-    given = ", ".join(map(repr, arguments))
-    return attempt(lambda: function(*arguments), f"{where}: called with ({given})")
+    given = ", ".join([*map(repr, arguments), *(f"{name}={value!r}" for name, value in named.items())])
+    return attempt(lambda: function(*arguments, **named), f"{where}: called with ({given})")
 
 
 def attempt(action: Callable[[], Any], doing: str) -> Any:

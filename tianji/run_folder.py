@@ -4,9 +4,11 @@
     state/learner-g0.safetensors   checkpoint of each group's learner
     progress.json                  seconds, episodes and latest returns at the checkpoint
     policy.safetensors             the latest snapshot of the policy
+    best.safetensors               the snapshot with the highest mean in evaluation beside training
     choice.json                    the discipline that the run chose, and why, if its discipline is `auto`
     result.json                    the result, once the run has ended
     events.out.tfevents...         curves for TensorBoard
+    progress.csv                   the same curves as a table
     lock                           held by the process that trains in the folder
     traceback.txt                  traceback of an error that ended the run
 
@@ -157,6 +159,7 @@ class RunFolder:
         self.state = path / "state"
         self.progress = path / "progress.json"
         self.policy = path / "policy.safetensors"
+        self.best = path / "best.safetensors"
         self.choice = path / "choice.json"
         self.result = path / "result.json"
         self.lock = path / "lock"

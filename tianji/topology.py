@@ -13,6 +13,7 @@ from typing import Literal, TypeVar
 from msgspec import Struct
 
 from tianji.algorithms import networks
+from tianji.algorithms.normalisation import Sizes
 from tianji.channel.base import EdgeSpec
 from tianji.config import TrainConfig
 from tianji.environments.description import EnvDescription
@@ -243,11 +244,14 @@ def chunk_layout(config: TrainConfig, describe: EnvDescription, *, assessed: boo
     return rollout_layout(
         config.fragment_steps,
         config.envs_per_actor,
-        describe.observation_shape,
-        describe.observation_dtype,
+        describe.stored_shape,
+        describe.stored_dtype,
         behaviour=config.hyperparameters.behaviour,
         assessed=assessed,
         stack=describe.stack,
+        action_shape=describe.actions.stored_shape,
+        action_dtype=describe.actions.stored_dtype,
+        statistics=Sizes(config.normalise, describe).all,
     )
 
 
@@ -258,4 +262,4 @@ def chunk_edge(config: TrainConfig, describe: EnvDescription) -> EdgeSpec:
 
 def parameters(config: TrainConfig, describe: EnvDescription) -> int:
     """Number of parameters of the network."""
-    return networks.build(config.network, describe.features, describe.actions).size
+    return networks.of(config, describe).size

@@ -17,7 +17,6 @@ from baselines.rllib.stopwatch import Stopwatch
 from baselines.space import Space
 from baselines.system import Recorder, System, Task
 from baselines.workload import Workload
-from tianji.algorithms import networks
 
 if TYPE_CHECKING:
     from baselines.certificate import Evidence, Frozen
@@ -55,7 +54,11 @@ class RLlib(System):
         return f"{' and '.join(missing)} not installed" if missing else None
 
     def unable(self, workload: Workload) -> str | None:
-        return workload.beyond_common or ("pictures are not translated to it" if workload.pictures else None)
+        return (
+            workload.beyond_choices
+            or workload.beyond_common
+            or ("pictures are not translated to it" if workload.pictures else None)
+        )
 
     def unable_on(self, workload: Workload, nodes: int) -> str | None:
         if workload.environments % nodes:
@@ -168,7 +171,7 @@ class RLlib(System):
         register(task.workload)
         self._algorithm = self._config(task).build_algo()
         description = task.workload.describe()
-        self._network = networks.build(task.workload.network, description.features, description.actions)
+        self._network = task.workload.flat_network(description)
         self._give_initial_weights(task.seed)
 
     def _start_ray(self, task: Task) -> None:

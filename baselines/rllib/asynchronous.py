@@ -84,7 +84,11 @@ class RLlibIMPALA(AsynchronousRLlib):
     def unable(self, workload: Workload) -> str | None:
         if workload.algo != "impala":
             return "it trains workloads of IMPALA"
-        return workload.beyond_all or ("pictures are not translated to it" if workload.pictures else None)
+        return (
+            workload.beyond_choices
+            or workload.beyond_all
+            or ("pictures are not translated to it" if workload.pictures else None)
+        )
 
     def translation(self, workload: Workload) -> ModuleType:
         return impala

@@ -64,7 +64,7 @@ def _targets_of_ppo(frozen: Frozen, learner: Any) -> Evidence:
                     truncated=truncated,
                     extra_model_outputs={
                         Columns.ACTION_LOGP: [float(chunk["log_probability"][s, b]) for s in steps],
-                        Columns.ACTION_DIST_INPUTS: [np.zeros(frozen.describe.actions, np.float32) for _ in steps],
+                        Columns.ACTION_DIST_INPUTS: [np.zeros(frozen.describe.actions.outputs, np.float32) for _ in steps],
                     },
                     len_lookback_buffer=0,
                 )
@@ -87,7 +87,7 @@ def _ppo_batch(frozen: Frozen) -> dict[str, Any]:
         "obs": rows["observation"],
         "actions": rows["action"],
         "action_logp": rows["log_probability"],
-        "action_dist_inputs": np.zeros((len(rows["action"]), frozen.describe.actions), np.float32),
+        "action_dist_inputs": np.zeros((len(rows["action"]), frozen.describe.actions.outputs), np.float32),
         "advantages": rows["advantage"],
         "value_targets": rows["value_target"],
     }

@@ -31,7 +31,7 @@ def fill_rollouts(chunk: Mapping[str, Any], buffer: Any, gamma: float, values: C
     values
         gives the state values of observations.
     """
-    t_max, b_max = chunk["action"].shape
+    t_max, b_max = chunk["reward"].shape
     finals = iter(values(chunk["final_observation"]).numpy())
     starts = np.ones(b_max, np.float32)
     buffer.reset()
@@ -42,7 +42,7 @@ def fill_rollouts(chunk: Mapping[str, Any], buffer: Any, gamma: float, values: C
             reward[b] += gamma * next(finals)
         log_probability = torch.as_tensor(chunk["log_probability"][t].copy())
         observation = chunk["observation"][t]
-        buffer.add(observation, chunk["action"][t][:, None], reward, starts, values(observation), log_probability)
+        buffer.add(observation, chunk["action"][t].reshape(b_max, -1), reward, starts, values(observation), log_probability)
         starts = (chunk["terminated"][t] | chunk["truncated"][t]).astype(np.float32)
     buffer.compute_returns_and_advantage(last_values=values(chunk["observation"][t_max]), dones=starts)
 
@@ -72,13 +72,15 @@ def _ppo(frozen: Frozen, model: Any) -> Evidence:
         "advantages": ((advantages - advantages.mean()) / (advantages.std() + 1e-8)).numpy(),
     }
     # The frozen batch has advantages of its own, normalised already: train on it as it stands.
-    rows, shape = batch_of(frozen), chunk["action"].shape
+    rows, shape = batch_of(frozen), chunk["reward"].shape
     buffer.advantages[:] = rows["advantage"].reshape(shape)
     buffer.returns[:] = rows["value_target"].reshape(shape)
     model.normalize_advantage = False
     model.n_epochs, model.batch_size = 1, len(rows["action"])
     model.ep_info_buffer = model.ep_success_buffer = None
-    return evidence | _one_step(frozen.network, model, model.train, "train/loss", frozen.workload.for_ppo.learning_rate)
+    return evidence | _one_step(
+        frozen.network, frozen.weights, model, model.train, "train/loss", frozen.workload.for_ppo.learning_rate
+    )
 
 
 def _dqn(frozen: Frozen, model: Any) -> Evidence:
@@ -91,11 +93,11 @@ def _dqn(frozen: Frozen, model: Any) -> Evidence:
     targets = rows["reward"] + np.where(rows["terminated"], 0, model.gamma * best)
     rate = frozen.workload.for_dqn.learning_rate
     return {"targets": targets} | _one_step(
-        frozen.network, model, lambda: model.train(gradient_steps=1, batch_size=size), "train/loss", rate
+        frozen.network, frozen.weights, model, lambda: model.train(gradient_steps=1, batch_size=size), "train/loss", rate
     )
 
 
-def _one_step(network: FlatNetwork, model: Any, train: Any, loss_name: str, learning_rate: float) -> Evidence:
+def _one_step(network: FlatNetwork, before: Vector, model: Any, train: Any, loss_name: str, learning_rate: float) -> Evidence:
     """Let it train once; the gradient stays where torch put it, clipped."""
     model.lr_schedule = lambda _: learning_rate
     train()
@@ -103,7 +105,7 @@ def _one_step(network: FlatNetwork, model: Any, train: Any, loss_name: str, lear
         name: (torch.zeros_like(parameter) if parameter.grad is None else parameter.grad)
         for name, parameter in model.policy.named_parameters()
     }
-    after: Vector = weights.from_sb3(network, model.policy.state_dict())
+    after: Vector = weights.from_sb3(network, model.policy.state_dict(), network.views(before))
     return {
         "loss": np.array([model.logger.name_to_value[loss_name]]),
         "gradient": weights.from_sb3(network, gradients),

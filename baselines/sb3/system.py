@@ -8,11 +8,12 @@ import resource
 import time
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from baselines.sb3 import translate
 from baselines.space import Space
 from baselines.system import Recorder, System, Task
 from baselines.workload import Workload
-from tianji.algorithms import networks
 from tianji.algorithms.networks import Vector
 
 if TYPE_CHECKING:
@@ -74,10 +75,12 @@ class StableBaselines3(System):
         self._prepare_threads(s)
         from stable_baselines3.common.env_util import make_vec_env
         from stable_baselines3.common.logger import Logger
-        from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv
+        from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv, VecNormalize
 
         kinds = {"DummyVecEnv": DummyVecEnv, "SubprocVecEnv": SubprocVecEnv}
         self._environments = make_vec_env(w.env, vec_env_cls=kinds[s["vec_env_cls"]], **s["make_vec_env"])
+        if s.get("vec_normalize"):
+            self._environments = VecNormalize(self._environments, **s["vec_normalize"])
         arguments = dict(s["arguments"])
         if s["learning_rate_schedule"] == "linear":
             arguments["learning_rate"] = translate.linear_from_round_start(
@@ -90,7 +93,7 @@ class StableBaselines3(System):
         # Its own logger would leave a folder in /tmp.
         self._model.set_logger(Logger(folder=None, output_formats=[]))
         description = w.describe()
-        self._network = networks.build(w.network, description.features, description.actions)
+        self._network = w.flat_network(description)
         # Start from the very weights that every other system starts from.
         self._give_weights(self._network.initialise(task.seed))
 
@@ -142,7 +145,18 @@ class StableBaselines3(System):
         """The flat vector of the policy as it stands."""
         from baselines.sb3 import weights
 
-        return weights.from_sb3(self._network, self._model.policy.state_dict())
+        return weights.from_sb3(self._network, self._model.policy.state_dict(), self._normaliser())
+
+    def _normaliser(self) -> dict[str, Any] | None:
+        """Blocks by which observations are normalised; None: they are not."""
+        normalised = getattr(self._environments, "obs_rms", None)
+        if normalised is None or not self._network.normalised:
+            return None
+        return {
+            "normaliser.mean": normalised.mean,
+            "normaliser.scale": 1 / np.sqrt(normalised.var + self._environments.epsilon),
+            "normaliser.clip": [self._environments.clip_obs],
+        }
 
     def _optimizer_steps(self) -> int:
         """Number of optimizer steps by Adam's count. Its own count of updates is one of epochs in PPO."""

@@ -5,12 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
+
 from baselines.workload import Workload
 from programs.cli import ConfigError
-from tianji.config import DQNConfig, PPOConfig
+from tianji.algorithms.networks import FlatNetwork, Vector
+from tianji.config import ActionsConfig, DQNConfig, NormaliseConfig, PPOConfig
 
 VECTORISERS = {"dummy": "DummyVecEnv", "subproc": "SubprocVecEnv"}
 """Its classes that step several environments: in one process, and each in a process of its own."""
+
+
+MOVING = "Statistics by which observations and rewards are normalised move at every step, not once a round."
+"""What its `VecNormalize` departs from."""
 
 
 def total_steps(w: Workload) -> int:
@@ -44,7 +51,8 @@ def settings(w: Workload, seed: int) -> dict[str, Any]:
             # take several times as long.
             "env_kwargs": {"disable_env_checker": True, "render_mode": None},
         },
-        "arguments": {**arguments, "seed": seed, "device": "cpu"},
+        **({"vec_normalize": _normalisation(w)} if w.normalises else {}),
+        "arguments": {**arguments, **_exploration(w), "seed": seed, "device": "cpu"},
         "learning_rate_schedule": w.for_ppo.learning_rate_schedule if w.algo == "ppo" else "constant",
         "net_arch": {"pi": hidden, "vf": hidden} if w.algo == "ppo" else hidden,
         "activation_fn": {"tanh": "Tanh", "relu": "ReLU"}[w.network.activation],
@@ -79,6 +87,25 @@ def _ppo(ppo: PPOConfig) -> dict[str, Any]:
     }
 
 
+def _normalisation(w: Workload) -> dict[str, Any]:
+    """Arguments of its `VecNormalize`."""
+    assert isinstance(w.normalise, NormaliseConfig)
+    return {
+        "norm_obs": w.normalise.observations,
+        "norm_reward": w.normalise.rewards,
+        "clip_obs": w.normalise.clip_observations,
+        "clip_reward": w.normalise.clip_rewards,
+        "gamma": w.for_ppo.gamma,
+    }
+
+
+def _exploration(w: Workload) -> dict[str, Any]:
+    """Its state-dependent exploration, if the workload has it. -1: the noise is kept for a rollout."""
+    if not isinstance(w.actions, ActionsConfig) or w.actions.exploration != "state":
+        return {}
+    return {"use_sde": True, "sde_sample_freq": w.actions.noise_steps or -1}
+
+
 def _dqn(w: Workload, dqn: DQNConfig) -> dict[str, Any]:
     return {
         "learning_rate": dqn.learning_rate,
@@ -100,6 +127,12 @@ def _dqn(w: Workload, dqn: DQNConfig) -> dict[str, Any]:
     }
 
 
+def statistics(network: FlatNetwork, known: Mapping[str, Vector] | None) -> dict[str, Vector]:
+    """The blocks of a network by which observations are normalised, which no module of a policy has. None known: zeros."""
+    shapes = {name: shape for name, shape in network.shapes().items() if name.startswith("normaliser.")}
+    return {name: np.zeros(shape, np.float32) if known is None else np.asarray(known[name]) for name, shape in shapes.items()}
+
+
 def linear_from_round_start(learning_rate: float, round_steps: int, total: int, horizon_steps: int) -> Callable[[float], float]:
     """The workload's linear schedule as a function of Stable-Baselines3's `progress_remaining`.
 
@@ -119,7 +152,7 @@ def deviations(w: Workload) -> list[str]:
     """Deviations from the workload, in words."""
     if w.algo == "ppo":
         n = min(w.for_ppo.minibatch_size, w.round_steps)
-        return [
+        return [MOVING] * w.normalises + [
             f"Advantages are divided by the sample standard deviation of the minibatch (N - 1), not the population's (N): "
             f"with {n} rows they are smaller by {1 - ((n - 1) / n) ** 0.5:.2%}."
         ] * w.for_ppo.normalise_advantages

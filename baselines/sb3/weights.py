@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from baselines.sb3.translate import statistics
 from tianji.algorithms.networks import FlatNetwork, Vector
 
 
@@ -31,18 +32,28 @@ def to_sb3(network: FlatNetwork, flat: Vector) -> dict[str, torch.Tensor]:
 
     torch's linear layers hold [outputs, inputs]; ours [inputs, outputs].
     """
-    tensors, state = network.named_tensors(flat), {}
+    tensors, state = network.named_tensors(flat), dict[str, torch.Tensor]()
     for ours, places in _places(network).items():
         for theirs in places:
             state[f"{theirs}.weight"] = torch.tensor(np.ascontiguousarray(tensors[f"{ours}.kernel"].T))
             state[f"{theirs}.bias"] = torch.tensor(tensors[f"{ours}.bias"])
+    if network.actions.deviations:
+        state["log_std"] = torch.tensor(tensors["policy.log_scale"])
     return state
 
 
-def from_sb3(network: FlatNetwork, state: Mapping[str, Any]) -> Vector:
-    """The flat vector, a copy, of a policy's state; of DQN's the network that is trained."""
-    tensors = {}
+def from_sb3(network: FlatNetwork, state: Mapping[str, Any], rest: Mapping[str, Vector] | None = None) -> Vector:
+    """The flat vector, a copy, of a policy's state; of DQN's the network that is trained.
+
+    Parameters
+    ----------
+    rest
+        blocks that are no part of its policy, by our names: those by which observations are normalised. None: they are zero.
+    """
+    tensors = statistics(network, rest)
     for ours, (theirs, *_) in _places(network).items():
         tensors[f"{ours}.kernel"] = np.asarray(state[f"{theirs}.weight"]).T
         tensors[f"{ours}.bias"] = np.asarray(state[f"{theirs}.bias"])
+    if network.actions.deviations:
+        tensors["policy.log_scale"] = np.asarray(state["log_std"])
     return network.flatten(tensors)

@@ -37,7 +37,7 @@ def _ppo(frozen: Frozen, model: Any) -> Evidence:
         "advantages": np.asarray((advantages - advantages.mean()) / (advantages.std() + 1e-8)),
     }
     # The frozen batch has advantages of its own, normalised already: train on it as it stands.
-    rows, shape = batch_of(frozen), chunk["action"].shape
+    rows, shape = batch_of(frozen), chunk["reward"].shape
     buffer.advantages[:] = rows["advantage"].reshape(shape)
     buffer.returns[:] = rows["value_target"].reshape(shape)
     model.normalize_advantage = False
@@ -70,5 +70,5 @@ def _stepped(frozen: Frozen, model: Any) -> Evidence:
     trained = {tower: one.params for tower, one in towers.items()}
     return {
         "gradient": weights.from_flax(frozen.network, means).astype(np.float64) / (1 - MEAN_DECAY),
-        "weights": weights.from_flax(frozen.network, trained).astype(np.float64),
+        "weights": weights.from_flax(frozen.network, trained, frozen.network.views(frozen.weights)).astype(np.float64),
     }

@@ -103,7 +103,7 @@ class SBX(StableBaselines3):
         from baselines.sbx import state
 
         towers = {tower: one.params for tower, one in state.towers(self._model.policy).items()}
-        return weights.from_flax(self._network, towers)
+        return weights.from_flax(self._network, towers, self._normaliser())
 
     def _optimizer_steps(self) -> int:
         from baselines.sbx import state

@@ -6,6 +6,7 @@ from typing import Any
 
 from baselines.sb3 import translate
 from baselines.workload import Workload
+from tianji.config import ActionsConfig
 
 XLA_FLAGS = "--xla_cpu_multi_thread_eigen=false"
 """One thread, as in every system: these matrices are too small for a thread pool to pay."""
@@ -14,6 +15,8 @@ XLA_FLAGS = "--xla_cpu_multi_thread_eigen=false"
 def unable(w: Workload) -> str | None:
     """Reason why it cannot have the workload's network; None if it can."""
     hidden = w.network.hidden
+    if isinstance(w.actions, ActionsConfig) and w.actions.exploration == "state":
+        return "noise that depends on the state is not translated to it: its own repeats one draw"
     if w.algo == "dqn" and (len(hidden) != 2 or hidden[0] != hidden[1]):
         return f"its network of DQN has two hidden layers of one width, not {list(hidden)}"
     return None
@@ -41,7 +44,7 @@ def deviations(w: Workload) -> list[str]:
         "time is without it."
     )
     if w.algo == "ppo":
-        return [
+        return [translate.MOVING] * w.normalises + [
             "The gradients of policy and value network are clipped one by one, each at the workload's norm, not together.",
             compiled,
         ]

@@ -14,7 +14,6 @@ from baselines.program import Program
 from baselines.separate.run import INITIAL, SETTINGS
 from baselines.system import Task
 from baselines.workload import Workload
-from tianji.algorithms import networks
 from tianji.policy import Policy, save_policy
 
 ROOT = Path(__file__).parents[2]
@@ -41,7 +40,7 @@ class SeparateProgram(Program):
             return "a simulator is not translated to it"
         if workload.actors is not UNSET:
             return "a number of actors is not translated to it"
-        return workload.beyond_common
+        return workload.beyond_choices or workload.beyond_common
 
     def command(self, task: Task) -> list[str]:
         path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
@@ -51,5 +50,5 @@ class SeparateProgram(Program):
     def provide(self, task: Task, folder: Path) -> None:
         (folder / SETTINGS).write_bytes(msgspec.json.encode(self.settings(task)))
         w, description = task.workload, task.workload.describe()
-        network = networks.build(w.network, description.features, description.actions)
+        network = w.flat_network(description)
         save_policy(folder / INITIAL, Policy(network, network.initialise(task.seed)), workload=w.id)

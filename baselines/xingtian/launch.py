@@ -66,8 +66,8 @@ def run(
         asked = listener(message)
         return message.reason if isinstance(message, Done) else asked
 
-    description = describe(config.env, config.atari, config.simulator)
-    parameters = networks.build(config.network, description.features, description.actions).size
+    description = describe(config.env, config.atari, config.simulator).seen_by(config.network.kind)
+    parameters = networks.of(config, description).size
     nodes: Sequence[Node | None] = [None] if cluster is None else cluster.nodes
     with ExitStack() as stack:
         keys = None

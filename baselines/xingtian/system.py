@@ -30,6 +30,8 @@ class XingTian(SameCode):
     """Large bodies between nodes."""
 
     def unable(self, workload: Workload) -> str | None:
+        if workload.normalises:
+            return "normalisation is not translated to it"
         return "its learner does not wait" if workload.update_seconds else None
 
     def unable_on(self, workload: Workload, nodes: int) -> str | None:

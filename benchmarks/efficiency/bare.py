@@ -9,8 +9,7 @@ import numpy as np
 
 from benchmarks.efficiency.cases import Window
 from tianji import seeds
-from tianji.algorithms import dqn, networks
-from tianji.algorithms.distributions import Categorical
+from tianji.algorithms import algorithm, networks
 from tianji.config import TrainConfig
 from tianji.environments.description import EnvDescription
 from tianji.environments.vector import Environments
@@ -25,7 +24,8 @@ class Sampling:
 
     def __init__(self, config: TrainConfig, describe: EnvDescription) -> None:
         self._config, self._describe, self._steps = config, describe, 0
-        self._network = networks.build(config.network, describe.features, describe.actions)
+        self._network = networks.of(config, describe)
+        self._explore = algorithm.explorer(config, self._network)
         self._blocks = self._network.views(self._network.initialise(config.seed))
         numbers = range(config.envs_per_actor)
         drawn = [seeds.sequence(config.seed, Stream.ENVIRONMENT, number).generate_state(2) for number in numbers]
@@ -37,15 +37,11 @@ class Sampling:
     def fragment(self) -> int:
         """Sample the steps of one chunk, and return their number over all environments."""
         config, describe, observation, reward = self._config, self._describe, self.observation, self._reward
-        network, blocks = self._network, self._blocks
-        noise = np.stack([rng.random((config.fragment_steps, 2)) for rng in self._noise], axis=1)
-        replays = config.hyperparameters.replays
-        for drawn in noise:
-            scores = network.scores(blocks, describe.encode(observation))
-            if replays:
-                action = dqn.epsilon_greedy(scores, drawn, dqn.epsilon(config.dqn, self._steps * config.actors))
-            else:
-                action, _ = Categorical.sample(scores, drawn[:, :1])
+        blocks = self._blocks
+        noise = np.stack([describe.actions.noise(rng, config.fragment_steps) for rng in self._noise], axis=1)
+        views = {"log_probability": np.zeros((config.fragment_steps, config.envs_per_actor), np.float32)}
+        for t, drawn in enumerate(noise):
+            action = self._explore(blocks, describe.encode(observation), drawn, self._steps, views, t)
             self._envs.step(action, observation, reward)
             self._steps += config.envs_per_actor
         return config.chunk_samples

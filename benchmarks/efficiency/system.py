@@ -47,7 +47,7 @@ LOOK_S = 0.1
 """Seconds without a call after which a stand-in checks whether it should end."""
 
 
-def beside(
+def with_stand_in(
     config: TrainConfig, describe: EnvDescription, kinds: Sequence[str], stand_in: StandIn[T], limit_s: float
 ) -> tuple[T, list[Report]]:
     """Start roles of these kinds as the launcher does, with a stand-in for the others in a thread of this process.
@@ -79,13 +79,14 @@ def beside(
         control, base_uri = stack.enter_context(control_socket(parameters(config, describe)))
         topology, control_uri = build(config, base_uri.replace("ipc:", f"{config.channel}:", 1)), f"{base_uri}/control"
         on_this_host = neighbours(topology.roles, dict.fromkeys((spec.name for spec in topology.roles), 0))
-        children, at = Children(), {specs[0].name: specs for specs in seats(config, topology.roles) if specs[0].kind in kinds}
+        children = Children(config.env)
+        at = {specs[0].name: specs for specs in seats(config, topology.roles) if specs[0].kind in kinds}
         supervisor = Supervisor(control, children, frozenset(at), listen)
         pool = stack.enter_context(ThreadPoolExecutor(1))
         stack.callback(supervisor.end)
         stack.callback(unwanted.set)
         for name, specs in at.items():
-            assignment = Assignment(specs, config, describe, topology, control_uri, beside=on_this_host[name])
+            assignment = Assignment(specs, config, describe, topology, control_uri, neighbours=on_this_host[name])
             told = msgspec.json.encode(LocalAssignment(assignment, os.getpid(), tuple(sys.path)))
             children.spawn(name, ["tianji.worlds.real", f"tj-{name}"], told)
         future = pool.submit(work, topology, control_uri)
@@ -111,7 +112,7 @@ def sampling(config: TrainConfig, describe: EnvDescription, window: Window) -> t
         edge, size = chunk_edge(config, describe), parameters(config, describe)
         inlet = channels.inlet(topology.addresses[names.chunks(0)], edge)
         board = channels.weights_outlet(topology.addresses[names.weights(0)], size)
-        policy = networks.build(config.network, describe.features, describe.actions)
+        policy = networks.of(config, describe)
         # Once: these actors sample on with what they have.
         board.publish(0, policy.initialise(config.seed))
         came, ledger, clock = Consumed(), SequenceLedger(LIFE), time.monotonic_ns
@@ -131,7 +132,7 @@ def sampling(config: TrainConfig, describe: EnvDescription, window: Window) -> t
         came.lost, came.duplicated = ledger.lost, ledger.duplicated
         return came
 
-    return beside(config, describe, ["actor"], consume, window.length_s + LIMIT_S)
+    return with_stand_in(config, describe, ["actor"], consume, window.length_s + LIMIT_S)
 
 
 def learning(config: TrainConfig, describe: EnvDescription, window: Window) -> list[Report]:
@@ -174,7 +175,7 @@ def learning(config: TrainConfig, describe: EnvDescription, window: Window) -> l
                         sequence[actor] += 1
                     slots.clear()
 
-    return beside(config, describe, ["learner", "buffer"], feed, window.length_s + LIMIT_S)[1]
+    return with_stand_in(config, describe, ["learner", "buffer"], feed, window.length_s + LIMIT_S)[1]
 
 
 def both(config: TrainConfig, sampled: Window, learned: Window) -> list[Report]:

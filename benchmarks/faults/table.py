@@ -1,11 +1,11 @@
-"""The table of faults: one row for each fault, one column for each algorithm and actor."""
+"""The table of faults: one row for each fault, over all algorithms and actors."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from benchmarks.faults.faulty import FAULTS
-from benchmarks.faults.trial import ALGORITHMS, INTERRUPT_S, LIMIT_S, Trial
+from benchmarks.faults.trial import INTERRUPT_S, LIMIT_S, Trial
 from programs.cli import ConfigError
 
 BEGIN, END = "<!-- table of faults -->", "<!-- /table of faults -->"
@@ -51,17 +51,30 @@ def met(trial: Trial) -> bool:
 
 
 def table(trials: Sequence[Trial]) -> str:
-    """All runs as a Markdown table."""
-    at = {(trial.fault, trial.algorithm, trial.actor): cell(trial) for trial in trials}
-    columns = [(algorithm, actor) for algorithm in ALGORITHMS for actor in (0, 1)]
-    lines = [
-        "| fault | " + " | ".join(f"{algorithm}, actor {actor}" for algorithm, actor in columns) + " |",
-        "|---" * (1 + len(columns)) + "|",
-    ]
+    """One row a fault, as a Markdown table: the least and the greatest seconds of its runs."""
+    lines = ["| fault | outcome | after | lost | Ctrl-C | passed |", "|---" * 6 + "|"]
     for fault in FAULTS:
-        if any((fault, *column) in at for column in columns):
-            lines.append(f"| {fault} | " + " | ".join(at.get((fault, *column), "") for column in columns) + " |")
-    return "\n".join([*lines, "", f"{sum(map(met, trials))} of {len(trials)} runs did what they must."])
+        if runs := [trial for trial in trials if trial.fault == fault]:
+            interrupts = ([run.interrupt_s, run.interrupt_in_hang_s] for run in runs)
+            waits = [max(known) for both in interrupts if (known := [one for one in both if one is not None])]
+            ended = [run.outcome == "ended" for run in runs]
+            cells = (
+                " or ".join(sorted({run.outcome for run in runs})),
+                _range([run.seconds for run in runs]),
+                _range([run.lost_s for run in runs]),
+                # A run that ends by itself is not interrupted.
+                "-" if all(ended) and len(waits) < len(runs) else _range(waits),
+                f"{sum(map(met, runs))} of {len(runs)}",
+            )
+            lines.append(f"| {fault} | {' | '.join(cells)} |")
+    return "\n".join([*lines, "", f"**{sum(map(met, trials))} of {len(trials)} runs passed.**"])
+
+
+def _range(values: Sequence[float | None]) -> str:
+    if not values or None in values:
+        return "unknown"
+    known = sorted({f"{value:.1f}" for value in values}, key=float)
+    return " to ".join(dict.fromkeys((known[0], known[-1])))
 
 
 def documented(text: str, trials: Sequence[Trial]) -> str:

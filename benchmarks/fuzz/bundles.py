@@ -350,8 +350,8 @@ def _digested(table: pa.Table) -> pa.Table:
     tags = table["event"].to_pylist()
     starts = [at for at, tag in enumerate(tags) if tag == "run"]
     digests: list[str | None] = [None] * len(table)
-    for start, end in zip(starts, [*starts[1:], len(table)], strict=True):
-        digests[start] = columns.digest_of(table.slice(start, end - start))
+    for start, digest in zip(starts, columns.digests_of(table, starts), strict=True):
+        digests[start] = digest
     return table.set_column(table.column_names.index("digest"), "digest", pa.array(digests, pa.string()))
 
 

@@ -22,7 +22,7 @@ LIMIT_S = 5.0
 @cache
 def whole(kind: str) -> bytes:
     """A policy that is in order."""
-    network = networks.make(kind, 4, (8,), 2)
+    network = networks.make_network(kind, 4, (8,), 2)
     with tempfile.TemporaryDirectory(prefix="tj-fuzz") as folder:
         path = Path(folder) / "policy"
         save_policy(path, Policy(network, network.initialise(0)), env="CartPole-v1")

@@ -14,7 +14,7 @@ from programs.characters import one_line
 from reports.words import TEXT, Words, render
 from suites.records import machine
 from suites.statistics import gate
-from suites.statistics.comparison import Comparison
+from suites.statistics.comparison import Comparison, Metric
 from suites.statistics.gate import Judgement, Kind
 
 SCHEMA = "tianji-bench/regression/1"
@@ -55,24 +55,28 @@ class Outcome(Struct, frozen=True, kw_only=True):
     verdict: Literal["worse", "inconclusive", "not worse", "unusable"]
     reason: str | None = None
     """Why nothing can be said, where the verdict is `unusable`."""
-    rounds: int
-    seconds: float
+    rounds: int = 0
+    seconds: float = 0.0
     size: float
     error: float
-    lines: tuple[Line, ...]
+    lines: tuple[Line, ...] = ()
     mean_worsening: float | None = None
     """How many times worse the head is: geometric mean over metrics, where there are several."""
     mean_change: str | None = None
     """The same in words."""
-    failed: tuple[str, ...]
-    left_out: dict[str, str]
-    planted: str | None
+    failed: tuple[str, ...] = ()
+    left_out: dict[str, str] = {}
+    planted: str | None = None
     environments: dict[str, dict[str, Any]]
 
     @property
     def headline(self) -> str:
         """In one sentence."""
-        return headline(self, "string")
+        return self.sentence("string")
+
+    def sentence(self, quote: str) -> str:
+        """The same; `quote` is the filter of templates that names of metrics go through."""
+        return Words("regression.j2", self).say("headline", quote)
 
 
 def of(comparison: Comparison) -> Outcome:
@@ -90,30 +94,7 @@ def of(comparison: Comparison) -> Outcome:
         verdicts, used, _ = gate.decide(worsenings, better, comparison.rule)
         if not verdicts:
             verdicts, used = gate.judge(worsenings, better, comparison.rule), len(comparison.rounds)
-    lines = []
-    for metric in comparison.metrics:
-        verdict = verdicts[metric.name]
-        medians = [
-            statistics.median(pair[side] for one in comparison.rounds for pair in one.pairs[metric.name]) for side in (0, 1)
-        ]
-        ratio, low, high = verdict.ratio, verdict.low, verdict.high
-        lines.append(
-            Line(
-                metric=metric.name,
-                about=metric.about,
-                unit=metric.unit,
-                better=metric.better,
-                verdict=verdict.kind,
-                base=medians[0],
-                head=medians[1],
-                ratio=verdict.ratio,
-                ci_low=verdict.low,
-                ci_high=verdict.high,
-                p=verdict.p,
-                n=verdict.n,
-                change=NO_CHANGE if low <= 1 <= high else changed(ratio, metric.better, metric.unit),
-            )
-        )
+    lines = [_line(metric, verdicts[metric.name], comparison) for metric in comparison.metrics]
     kinds = {line.verdict for line in lines}
     worse = "worse" in kinds or bool(comparison.failed)
     return Outcome(
@@ -131,26 +112,29 @@ def of(comparison: Comparison) -> Outcome:
     )
 
 
-def headline(outcome: Outcome, quote: str) -> str:
-    """An outcome in one sentence; `quote` is the filter of templates that names of metrics go through."""
-    return Words("regression.j2", outcome).say("headline", quote)
+def _line(metric: Metric, verdict: Judgement, comparison: Comparison) -> Line:
+    pairs = [pair for one in comparison.rounds for pair in one.pairs[metric.name]]
+    open_ended = verdict.low <= 1 <= verdict.high
+    return Line(
+        metric=metric.name,
+        about=metric.about,
+        unit=metric.unit,
+        better=metric.better,
+        verdict=verdict.kind,
+        base=statistics.median(base for base, _ in pairs),
+        head=statistics.median(head for _, head in pairs),
+        ratio=verdict.ratio,
+        ci_low=verdict.low,
+        ci_high=verdict.high,
+        p=verdict.p,
+        n=verdict.n,
+        change=NO_CHANGE if open_ended else changed(verdict.ratio, metric.better, metric.unit),
+    )
 
 
 def unusable(reason: str, environments: dict[str, dict[str, Any]], size: float, error: float) -> Outcome:
     """The outcome of a comparison that could not be made."""
-    return Outcome(
-        verdict="unusable",
-        reason=reason,
-        rounds=0,
-        seconds=0.0,
-        size=size,
-        error=error,
-        lines=(),
-        failed=(),
-        left_out={},
-        planted=None,
-        environments=environments,
-    )
+    return Outcome(verdict="unusable", reason=reason, size=size, error=error, environments=environments)
 
 
 def changed(ratio: float, better: str, unit: str) -> str:
@@ -218,7 +202,7 @@ def markdown(outcome: Outcome, most: int | None = None) -> str:
     """
     worst_first = sorted(outcome.lines, key=lambda line: (line.verdict != "worse", line.verdict != "inconclusive"))
     rows = [HEADS, ("---",) * len(HEADS), *(cells(line, outcome.size, code) for line in worst_first[:most])]
-    told = {"rows": rows, "most": most, "headline": headline(outcome, "code")}
+    told = {"rows": rows, "most": most, "headline": outcome.sentence("code")}
     return render("regression.md.j2", v=outcome, explanation=explained(outcome) if rows[2:] else "", **told).strip() + "\n"
 
 

@@ -58,33 +58,25 @@ def compare(base: Path, head: Path, rule: Rule) -> Comparison:
     suites.records.bundle.BundleError
         for damaged bundles; where machines or configurations differ, or seeds are not the same, or too few.
     """
-    sides = {name: store.load([root]).bundles for name, root in (("base", base), ("head", head))}
-    early = {id(b) for found in sides.values() for b in statement.repeated(found)}
-    sides = {name: [b for b in found if id(b) not in early] for name, found in sides.items()}
-    _same_machine(base, head, sides["base"], sides["head"])
-    seeds = {name: sorted({b.manifest.seed for b in found}) for name, found in sides.items()}
-    if seeds["base"] != seeds["head"]:
-        raise BundleError(f"{base} and {head} cannot be compared: they are not of the same seeds")
-    if len(seeds["base"]) < MINIMUM_FOR_INTERVAL:
+    ours, theirs = _side(base), _side(head)
+    refused = f"{base} and {head} cannot be compared"
+    _same_machine([*ours.values(), *theirs.values()], refused)
+    seeds, others = (sorted({seed for _, seed in side}) for side in (ours, theirs))
+    if seeds != others:
+        raise BundleError(f"{refused}: they are not of the same seeds")
+    if len(seeds) < MINIMUM_FOR_INTERVAL:
         # Whole runs scatter with heavy tails: three that happen to agree would show what is not there.
-        raise BundleError(
-            f"{base} and {head} cannot be compared: {MINIMUM_FOR_INTERVAL} seeds are needed, there are {len(seeds['base'])}"
-        )
-    known = {name: {(_key(b), b.manifest.seed): b for b in found} for name, found in sides.items()}
-    for name, root in (("base", base), ("head", head)):
-        if len(known[name]) < len(sides[name]):
-            raise BundleError(f"{root}: holds two runs of one system with one seed; name folders of one session each")
-    failed = tuple(_failures(known["base"], known["head"]))
-    metrics, values, left_out = _paired(known["base"], known["head"])
-    whole = {name: by_seed for name, by_seed in values.items() if sorted(by_seed) == seeds["base"]}
+        raise BundleError(f"{refused}: {MINIMUM_FOR_INTERVAL} seeds are needed, there are {len(seeds)}")
+    failed = tuple(_failures(ours, theirs))
+    metrics, values, left_out = _paired(ours, theirs)
+    whole = {name: by_seed for name, by_seed in values.items() if sorted(by_seed) == seeds}
     left_out |= {name: "it is not known with every seed" for name in values if name not in whole and name not in left_out}
     if not whole and not failed:
-        raise BundleError(f"{base} and {head} cannot be compared: no system ran to its end with every seed in both")
-    rounds = tuple(
-        Round(seed, "base", {name: [by_seed[seed]] for name, by_seed in whole.items()}, 0.0) for seed in seeds["base"]
-    )
+        raise BundleError(f"{refused}: no system ran to its end with every seed in both")
+    rounds = tuple(Round(seed, "base", {name: [by_seed[seed]] for name, by_seed in whole.items()}, 0.0) for seed in seeds)
+    first, second = (next(iter(side.values())).manifest.environment for side in (ours, theirs))
     return Comparison(
-        environments={"base": sides["base"][0].manifest.environment, "head": sides["head"][0].manifest.environment},
+        environments={"base": first, "head": second},
         metrics=tuple(metrics[name] for name in whole),
         left_out=left_out,
         failed=failed,
@@ -99,13 +91,22 @@ Side = dict[tuple[Key, int], Bundle]
 """Runs of a folder, by key and seed."""
 
 
+def _side(root: Path) -> Side:
+    found = store.load([root]).bundles
+    early = {id(b) for b in statement.repeated(found)}
+    kept = [b for b in found if id(b) not in early]
+    side = {(_key(b), b.manifest.seed): b for b in kept}
+    if len(side) < len(kept):
+        raise BundleError(f"{root}: holds two runs of one system with one seed; name folders of one session each")
+    return side
+
+
 def _failures(base: Side, head: Side) -> Iterator[str]:
     """Runs that failed and did not before."""
     for (key, seed), run in head.items():
         before = base.get((key, seed))
         if before is not None and (before.manifest.status, run.manifest.status) == ("completed", "failed"):
-            reason = cause(run.manifest.error)
-            yield f"{' '.join(key)}, seed {seed}: {reason}"
+            yield f"{' '.join(key)}, seed {seed}: {cause(run.manifest.error)}"
 
 
 def _paired(base: Side, head: Side) -> tuple[dict[str, Metric], dict[str, dict[int, tuple[float, float]]], dict[str, str]]:
@@ -142,17 +143,14 @@ def _paired(base: Side, head: Side) -> tuple[dict[str, Metric], dict[str, dict[i
     return metrics, values, left_out
 
 
-def _same_machine(base: Path, head: Path, ours: list[Bundle], theirs: list[Bundle]) -> None:
-    first = ours[0].manifest.environment
-    for one in (*ours, *theirs):
-        environment = one.manifest.environment
+def _same_machine(bundles: list[Bundle], refused: str) -> None:
+    first = bundles[0].manifest.environment
+    for one in bundles:
         for key in MACHINE:
-            mine, other = first.get(key), environment.get(key)
+            mine, other = first.get(key), one.manifest.environment.get(key)
             near = key == "memory_bytes" and mine and other and abs(math.log(mine / other)) < MEMORY_TOLERANCE
             if mine != other and not near:
-                raise BundleError(
-                    f"{base} and {head} cannot be compared: {key} is {mine} in one run, {other} in another ({one.path})"
-                )
+                raise BundleError(f"{refused}: {key} is {mine} in one run, {other} in another ({one.path})")
 
 
 def _key(b: Bundle) -> Key:

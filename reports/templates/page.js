@@ -14,10 +14,6 @@ theme.addEventListener("click", () => {
 
 // Tables sort by the first number of a cell, without the sign of a bound and without thousands separators.
 const numberOf = text => { const found = text.replace(/,/g, "").match(/-?\d+(\.\d+)?/); return found ? parseFloat(found[0]) : null; };
-const keyOf = cell => {
-  const own = cell.querySelector("[data-sort]:not([hidden])") ?? cell;
-  return (own.dataset.sort ?? own.textContent).trim();
-};
 for (const table of document.querySelectorAll("table")) {
   const body = table.tBodies[0];
   if (!body || !table.tHead) continue;
@@ -30,7 +26,7 @@ for (const table of document.querySelectorAll("table")) {
       const down = head.getAttribute("aria-sort") === "ascending";
       for (const other of table.tHead.rows[0].cells) other.removeAttribute("aria-sort");
       head.setAttribute("aria-sort", down ? "descending" : "ascending");
-      const rows = [...body.rows].map(row => ({ row, text: keyOf(row.cells[place]) }));
+      const rows = [...body.rows].map(row => ({ row, text: row.cells[place].textContent.trim() }));
       const known = rows.filter(({ text }) => numberOf(text) !== null);
       const numeric = known.length * 2 > rows.filter(({ text }) => text !== "").length && known.every(({ text }) => /^[-<>\d(]/.test(text));
       const way = down ? -1 : 1;

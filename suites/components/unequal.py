@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from tianji.config import TrainConfig
+from tianji.environments.actions import Actions
 from tianji.environments.description import EnvDescription
 from tianji.roles.actor import Actor
 from tianji.roles.learner import Learner
@@ -67,7 +68,7 @@ class Unequal:
 
     def __init__(self, config: TrainConfig, produce: Durations, round_s: float) -> None:
         # The sizes of messages do not matter, as they take no time.
-        sizes = EnvDescription(config.env, (1,), "<f4", 0, 2)
+        sizes = EnvDescription(config.env, (1,), "<f4", 0, Actions.of(2))
         times = Drawn(produce, config.actors, round_s)
         self._simulation = Simulation(replace(config, stop_steps=1 << 50), sizes, times, trace=self._note)
         self._hosts = {name: process.host(name) for name, process in self._simulation.processes.items()}

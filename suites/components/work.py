@@ -67,7 +67,7 @@ class Learning:
 
     def __init__(self, config: TrainConfig, describe: EnvDescription) -> None:
         self._config, self._rounds = config, 0
-        self.algorithm = algorithm.make(config, describe)
+        self.algorithm = algorithm.make_algorithm(config, describe)
         layout = chunk_layout(config, describe)
         self._actors = [
             [layout.views(chunk.memory) for chunk in record(config, describe, actor)] for actor in range(config.actors)

@@ -219,9 +219,13 @@ def _what(run: Run) -> dict[str, Any]:
 
 def curves(runs: list[Run], kind: str) -> pd.DataFrame:
     """Learning curves of all runs in long form. Columns: those of `WHAT`, then seconds, steps and mean_return."""
-    parts = [(run.training if kind == "training" else run.evaluated).assign(**_what(run)) for run in runs]
-    columns = [*WHAT, "seconds", "steps", "mean_return"]
-    return pd.concat(parts, ignore_index=True)[columns] if parts else pd.DataFrame(columns=columns)
+    columns = ["seconds", "steps", "mean_return"]
+    if not runs:
+        return pd.DataFrame(columns=[*WHAT, *columns])
+    parts = [run.training if kind == "training" else run.evaluated for run in runs]
+    rows = np.repeat(np.arange(len(runs)), [len(one) for one in parts])
+    found = pd.DataFrame([_what(run) for run in runs]).take(rows).reset_index(drop=True)
+    return found.assign(**{name: np.concatenate([one[name] for one in parts]) for name in columns})[[*WHAT, *columns]]
 
 
 def crossing_points(runs: list[Run]) -> pd.DataFrame:

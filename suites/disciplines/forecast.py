@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from programs.cli import ConfigError
 from tianji.config import TrainConfig
+from tianji.environments.actions import Actions
 from tianji.environments.description import EnvDescription
 from tianji.roles.learner import Learner
 from tianji.simulation.calibration import StatedWaits
@@ -60,7 +61,7 @@ def predicted(config: TrainConfig, rounds: int | None = None) -> Prediction:
         raise ConfigError("a prediction needs a workload with `simulator` and `update_seconds`")
     endless = replace(config, stop_steps=1 << 50)
     # The sizes of messages do not matter, as they take no time.
-    run = Simulation(endless, EnvDescription(config.env, (1,), "<f4", 0, 2), Stated(config))
+    run = Simulation(endless, EnvDescription(config.env, (1,), "<f4", 0, Actions.of(2)), Stated(config))
     roles = [process.host(name).role for name, process in run.processes.items()]
     learners = [role for role in roles if isinstance(role, Learner)]
     began, rounds = (0.0, 0.0, 0.0), rounds or ROUNDS

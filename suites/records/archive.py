@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,7 +19,7 @@ from msgspec import Meta
 
 from suites.records import bundle, limits, parquet, statement
 from suites.records.bundle import Bundle, BundleError, Certificate, Manifest
-from suites.records.columns import digest_of, events_of, table_of
+from suites.records.columns import digests_of, encodings, events_of, table_of
 from suites.records.events import Episode, Evaluation
 from suites.records.limits import Room
 from suites.records.parquet import RUNS
@@ -27,8 +27,6 @@ from suites.records.statement import Statement
 
 SUFFIX = ".parquet"
 COMPRESSION_LEVEL = 22
-DELTA = ("ns", "wall_ns", "steps")
-"""Columns that grow from row to row: their differences are stored."""
 THROUGHPUT = ("asynchrony", "scaling")
 """Suites whose runs are measured for throughput alone unless their policies are evaluated."""
 Run = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9_][A-Za-z0-9_.-]*\Z", max_length=200)]
@@ -38,7 +36,7 @@ Run = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9_][A-Za-z0-9_.-]*\Z", max_length
 def seal(folder: Path, file: Path, mark: Callable[[Bundle], Bundle] | None = None, *, stopped: str | None = None) -> int:
     """Seal every published bundle under a folder into a new file, at once; returns their number.
 
-    What was written is read again and compared before the file gets its name. The folder stays as it is.
+    The folder stays as it is.
 
     Parameters
     ----------
@@ -74,17 +72,39 @@ def seal(folder: Path, file: Path, mark: Callable[[Bundle], Bundle] | None = Non
             "say with --stopped why it ends here"
         )
     certificates = bundle.certificates([folder])
-    stated = statement.beside(folder)
+    stated = statement.in_folder(folder)
     if stated is not None and stated.session != sessions[0]:
         raise BundleError(f"{folder}: its {statement.FILE} is of another session")
     if stopped is not None:
         if not unfinished or stated is None:
             raise BundleError(f"{folder}: --stopped is for a session with a stated plan of which cells are not finished")
         stated = msgspec.structs.replace(stated, stopped=stopped)
-    about = {"schema": parquet.SCHEMA, "session": sessions[0], "plan": plan, "stated": stated, "certificates": certificates}
+    told = {"schema": parquet.SCHEMA, "session": sessions[0], "plan": plan, "stated": stated, "certificates": certificates}
+    return write(bundles, file, told)
+
+
+def write(bundles: Sequence[Bundle], file: Path, told: dict[str, Any]) -> int:
+    """Write the runs of a session into a new file at once, and return their number.
+
+    What was written is read again and compared before the file gets its name.
+
+    Parameters
+    ----------
+    told
+        what the file says beside its runs, as `about` reads it.
+
+    Raises
+    ------
+    BundleError
+        where the file exists, or what was written differs.
+    """
+    if file.suffix != SUFFIX:
+        raise BundleError(f"{file}: a sealed session is a file that ends in {SUFFIX}")
+    if file.exists():
+        raise BundleError(f"{file}: exists; a sealed session is never written over: name a new file")
     axes = sorted({name for b in bundles for name in b.manifest.options})
     table = pa.concat_tables([table_of(b, axes) for b in bundles], promote_options="permissive").combine_chunks()
-    table = table.replace_schema_metadata({parquet.KEY: msgspec.json.encode(about)})
+    table = table.replace_schema_metadata({parquet.KEY: parquet.packed(told)})
     file.parent.mkdir(parents=True, exist_ok=True)
     new = file.with_name(file.name + ".new")
     pq.write_table(
@@ -92,8 +112,7 @@ def seal(folder: Path, file: Path, mark: Callable[[Bundle], Bundle] | None = Non
         new,
         compression="zstd",
         compression_level=COMPRESSION_LEVEL,
-        use_dictionary=[name for name in table.column_names if name not in DELTA],
-        column_encoding=dict.fromkeys(DELTA, "DELTA_BINARY_PACKED"),
+        **encodings(table.schema),
         write_page_checksum=True,
         row_group_size=len(table),
     )
@@ -141,10 +160,22 @@ def read(file: Path, room: Room | None = None) -> list[Bundle]:
             place = file / msgspec.convert(names[start], Run)
             manifest = bundle.decode_manifest(msgspec.convert(manifests[start], str), place)
             found.append(Bundle(manifest, events[start + 1 : end], place))
-        for start, b in zip(starts, found, strict=True):
-            if digest_of(table.slice(start, 1 + len(b.events))) != digests[start]:
+        for start, b, digest in zip(starts, found, digests_of(table, starts), strict=True):
+            if digest != digests[start]:
                 raise BundleError(f"{file}: damaged: {b.path.name} is not what was sealed")
     return found
+
+
+def digests(file: Path) -> dict[str, str]:
+    """The digest of each run, by its name."""
+    with parquet.within(file):
+        table = parquet.table_in(file, ["run", "digest"]).drop_null()
+        return dict(zip(*(table[name].to_pylist() for name in ("run", "digest")), strict=True))
+
+
+def about(file: Path) -> dict[str, Any]:
+    """What a sealed session says beside its runs: plan, statement and certificates."""
+    return parquet.about_of(file)
 
 
 def is_sealed(file: Path) -> bool:

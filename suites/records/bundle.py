@@ -71,7 +71,7 @@ class Manifest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     error: Prose | None = None
     """Last lines of a failed run's output."""
     derived_from: Text | None = None
-    """SHA-256 over the parent's two files, for a thinned copy as earlier versions committed."""
+    """Of a thinned run: the digest of the run as it was sealed. In old sessions: SHA-256 over its bundle's two files."""
 
     @property
     def axes(self) -> dict[str, Scalar]:

@@ -7,11 +7,13 @@ the columns of `RUN_COLUMNS`. The other columns are fields of events, and empty 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import typing
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 
 from suites.records.bundle import Bundle, Manifest
@@ -84,14 +86,45 @@ KNOWN = [*COLUMNS.values(), pa.bool_()]
 """Types of columns; options may be of any that is no list."""
 
 
-def digest_of(rows: pa.Table) -> str:
-    """SHA-256 over a run's rows: of each column that is not empty, in the order of names, its name and its values in JSON."""
-    digest = hashlib.sha256()
-    for name in sorted(rows.column_names):
-        column = rows[name]
-        if name != "digest" and column.null_count < len(column):
-            digest.update(msgspec.json.encode((name, column.to_pylist())))
-    return digest.hexdigest()
+def encodings(schema: pa.Schema) -> dict[str, Any]:
+    """How a table is written, as arguments of `pyarrow.parquet.write_table`.
+
+    Numbers of events have each byte together with those of the other rows: the upper ones are alike, and lower ones are often
+    nothing. All the rest has a dictionary.
+    """
+    split: list[str] = []
+    texts: list[str] = []
+    for field in schema:
+        inner = {field.name: field.type}
+        if pa.types.is_list(field.type):
+            inner = {f"{field.name}.list.element": field.type.value_type}
+        elif pa.types.is_map(field.type):
+            inner = {f"{field.name}.key_value.key": field.type.key_type, f"{field.name}.key_value.value": field.type.item_type}
+        for path, kind in inner.items():
+            (split if field.name in FIELDS and kind in (pa.int64(), pa.float64()) else texts).append(path)
+    return {"use_dictionary": texts, "column_encoding": dict.fromkeys(split, "BYTE_STREAM_SPLIT")}
+
+
+def digests_of(table: pa.Table, starts: Sequence[int]) -> list[str]:
+    """SHA-256 over each run's rows: of each column that is not empty, in the order of names, its name and its values in JSON.
+
+    Parameters
+    ----------
+    starts
+        the first row of each run, ascending.
+    """
+    digests = [hashlib.sha256() for _ in starts]
+    for name in sorted(table.column_names):
+        column = table[name]
+        if name == "digest" or column.null_count == len(column):
+            continue
+        # Rows with a value before each row. A column is converted once, and not once a run.
+        known = np.concatenate([[0], np.cumsum(column.is_valid().to_numpy())]).tolist()
+        values = column.to_pylist()
+        for digest, (start, end) in zip(digests, itertools.pairwise([*starts, len(table)]), strict=True):
+            if known[end] > known[start]:
+                digest.update(msgspec.json.encode((name, values[start:end])))
+    return [digest.hexdigest() for digest in digests]
 
 
 def table_of(b: Bundle, axes: Iterable[str]) -> pa.Table:
@@ -108,7 +141,7 @@ def table_of(b: Bundle, axes: Iterable[str]) -> pa.Table:
         values[name] = [b.path.name if name == "run" else getattr(b.manifest, name)] * length
     columns = {name: pa.array(values[name], kind) for name, kind in COLUMNS.items()}
     columns |= {f"{OPTION}{name}": pa.array([b.manifest.options.get(name)] * length) for name in axes}
-    digest = pa.array([digest_of(pa.table(columns)), *[None] * len(b.events)], pa.string())
+    digest = pa.array([*digests_of(pa.table(columns), [0]), *[None] * len(b.events)], pa.string())
     return pa.table(columns | {"digest": digest})
 
 

@@ -10,11 +10,11 @@ from typing import Any
 
 from suites.records import archive, machine, store
 from suites.records.bundle import BundleError, Manifest
-from suites.records.notes import note
+from suites.records.notes import FILE, note, notes
 
 Lines = list[dict[str, str]]
-PARTS = ("sessions", "machines")
-"""Generated parts of a README, each between two comments that bear its name."""
+PARTS = ("sessions", "history", "machines")
+"""Generated parts of a README, each between two comments that bear its name; one that has no lines is left out."""
 
 
 def division(m: Manifest) -> str:
@@ -42,6 +42,13 @@ def sessions(folder: Path) -> Lines:
             }
         )
     return lines
+
+
+def history(folder: Path) -> Lines:
+    """A line for each session that `sessions.toml` says is in the history alone, with a commit that has it."""
+    file = folder / FILE
+    known = notes(file) if file.is_file() else {}
+    return [{"session": name, "commit": one.commit, "for": one.purpose} for name, one in known.items() if one.commit]
 
 
 def _commit(environment: Mapping[str, Any]) -> str:
@@ -116,7 +123,8 @@ def tables(folder: Path) -> dict[str, str]:
     listed = sessions(folder)
     if not listed:
         raise BundleError(f"{folder}: holds no sealed session; `tianji-bench pack` makes them")
-    return dict(zip(PARTS, (markdown(listed), markdown(machines(folder))), strict=True))
+    parts = zip(PARTS, (listed, history(folder), machines(folder)), strict=True)
+    return {name: markdown(lines) for name, lines in parts if lines}
 
 
 def write(folder: Path) -> Path:

@@ -48,6 +48,8 @@ class Note(Struct, frozen=True, forbid_unknown_fields=True):
     superseded: Superseded | None = None
     deviation: Text | None = None
     """In what it departs from the rules of measurement; reports say so beside its figures."""
+    commit: Text | None = None
+    """A commit that has the session, of one that is no longer here."""
 
 
 class Series(Struct, frozen=True, forbid_unknown_fields=True):

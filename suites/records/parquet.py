@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +19,7 @@ from suites.records.columns import COLUMNS, FIELDS, KNOWN
 
 SCHEMA = "tianji-bench/sealed/1"
 KEY = b"tianji-bench"
+PACKED = "packed"
 FILE_BYTES, UNPACKED_BYTES, TAKEN_BYTES = 64 << 20, 128 << 20, 768 << 20
 """Limits in bytes: of a file, of its unpacked columns and texts, and of the memory for reading it."""
 ROWS, COLUMN_VALUES, RUNS = 1_000_000, 2_500_000, 10_000
@@ -56,10 +58,29 @@ def about_of(file: Path) -> dict[str, Any]:
         if len(told) > limits.DOCUMENT_BYTES:
             raise ValueError(f"it says {len(told):,} bytes of itself")
         about = msgspec.json.decode(told, type=dict[str, Any])
+        if (more := about.pop(PACKED, None)) is not None:
+            about |= msgspec.json.decode(_unpacked(msgspec.convert(more, bytes)), type=dict[str, Any])
         limits.plain(about)
     if about and about.get("schema") != SCHEMA:
         raise BundleError(f"{file}: has schema {about.get('schema')}; this version reads {SCHEMA}")
     return about
+
+
+def packed(about: dict[str, Any]) -> bytes:
+    """Metadata of a file: its schema as it is, and the rest compressed, for plans of many cells are long."""
+    rest = {name: value for name, value in about.items() if name != "schema"}
+    return msgspec.json.encode({"schema": about["schema"], PACKED: zlib.compress(msgspec.json.encode(rest), 9)})
+
+
+def _unpacked(data: bytes) -> bytes:
+    inflater = zlib.decompressobj()
+    try:
+        found = inflater.decompress(data, limits.DOCUMENT_BYTES)
+    except zlib.error as error:
+        raise ValueError(f"what it says of itself cannot be unpacked: {error}") from None
+    if not inflater.eof:
+        raise ValueError(f"it says more than {limits.DOCUMENT_BYTES:,} bytes of itself")
+    return found
 
 
 def table_in(file: Path, columns: list[str] | None = None) -> pa.Table:

@@ -76,7 +76,7 @@ def read(data: bytes, place: Path) -> Statement:
     return found
 
 
-def beside(folder: Path) -> Statement | None:
+def in_folder(folder: Path) -> Statement | None:
     """The stated plan in a session's folder; None where it was begun without one."""
     path = folder / FILE
     return read(limits.contents(path), path) if path.is_file() else None

@@ -50,7 +50,7 @@ def load(roots: Sequence[Path]) -> Loaded:
     found += [bundle.read(path, room) for path in bundle.find([*roots])]
     old = superseded(files)
     folders = {path.parent for path in bundle.find([*roots])}
-    plans = [*map(archive.stated, files), *map(statement.beside, sorted(folders))]
+    plans = [*map(archive.stated, files), *map(statement.in_folder, sorted(folders))]
     stated = {one.session: one for one in plans if one is not None}
     loaded = Loaded([], [], bundle.certificates([*roots]), stated, series(files))
     for b in sorted(found, key=_place):

@@ -10,8 +10,6 @@ from contextlib import ExitStack
 from importlib.util import find_spec
 from typing import Any, Literal, NamedTuple
 
-from scipy.special import stdtrit
-
 from suites.components.revision import Revision, Worker
 from suites.components.session import both, in_turns
 from suites.records import machine
@@ -115,6 +113,8 @@ def judged(logs: Mapping[str, Sequence[float]]) -> Ability:
     """Smallest difference that can be detected, from ratios of the same code to itself."""
     spread = {name: statistics.stdev(values) for name, values in logs.items()}
     # Student's t on the logarithms of five ratios.
+    from scipy.special import stdtrit
+
     apart = math.expm1(float(stdtrit(BLOCKS - 1, 0.975)) * max(spread.values()) / math.sqrt(BLOCKS))
     said = ", ".join(f"{name} {value:.1%}" for name, value in spread.items())
     state: State = "careful" if apart > NOISY else "yes"

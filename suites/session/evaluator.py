@@ -102,8 +102,10 @@ def _play(first_seed: int, file: Path) -> list[float]:
         if _command is None:
             raise ConfigError(f"{file}: is no {FLAT} file, and its system has no player")
         return players.play(_command, file, _workload.env, first_seed, episodes)
-    policy, seen = load_policy(file), _player.describe
-    if (policy.network.features, policy.network.actions) != (seen.features, seen.actions):
-        raise ConfigError(f"{file}: its network is not for {_workload.env}")
+    policy = load_policy(file)
+    try:
+        _player.fits(policy)
+    except ConfigError:
+        raise ConfigError(f"{file}: its network is not for {_workload.env}") from None
     returns: list[float] = _player.play(policy, range(first_seed, first_seed + episodes)).tolist()
     return returns

@@ -13,7 +13,6 @@ from suites.records.limits import EVENTS_BYTES, MEBIBYTE
 from suites.session.plan import Cell, Plan
 from suites.session.suite import Suite, Work
 from suites.testbed.local import SETUP_LIMIT_S, TEARDOWN_LIMIT_S
-from tianji.algorithms import networks
 
 FLOAT_BYTES = 4
 
@@ -71,4 +70,4 @@ def _disk(works: list[tuple[Cell, Work]], out: Path) -> str:
 
 def _policy_bytes(workload: Workload) -> int:
     seen = workload.describe()
-    return FLOAT_BYTES * networks.build(workload.network, seen.features, seen.actions).size
+    return FLOAT_BYTES * workload.flat_network(seen).size

@@ -98,19 +98,15 @@ def learning(bundle: Bundle) -> Learning:
     start = first.ns
     episodes = sorted((e for e in bundle.of(Episode) if e.steps <= budget), key=lambda e: e.ns)
     returns = [e.episode_return for e in episodes]
-    evaluations = [(e, float(np.mean(e.returns))) for e in bundle.of(Evaluation)]
+    evaluations = [e for e in bundle.of(Evaluation) if e.purpose == "curve"]
     # A learner that went back to its last state may publish other weights at the same number of steps.
-    curve = {(e.steps, e.version): mean for e, mean in evaluations if e.purpose == "curve"}
+    curve = {(e.steps, e.version): mean for e, mean in zip(evaluations, _means(evaluations), strict=True)}
     judged = [s for s in snapshots if (s.steps, s.version) in curve]
     scores = [curve[s.steps, s.version] for s in judged]
 
     def seconds(event: Episode | Snapshot) -> float:
         # The initial policy is published just before the first step.
         return max(0, event.ns - start) / 1e9
-
-    def frame(events: Sequence[Episode | Snapshot], means: ArrayLike) -> pd.DataFrame:
-        columns = {"seconds": [seconds(e) for e in events], "steps": [e.steps for e in events], "mean_return": means}
-        return pd.DataFrame(columns)
 
     clock = _CoreClock(bundle.of(Usage), start)
     crossings: dict[str, Crossing | None] = dict.fromkeys(KINDS)
@@ -127,11 +123,38 @@ def learning(bundle: Bundle) -> Learning:
     end = max(snapshots[-1].ns, episodes[-1].ns if episodes else 0)
     if end <= start:
         raise ValueError(f"{bundle.path}: nothing came after its first step")
-    training = frame(episodes, running_mean(returns)).dropna()
+    means = running_mean(returns)
+    whole = np.flatnonzero(~np.isnan(means)).tolist()
     steps = max(snapshots[-1].steps, episodes[-1].steps if episodes else 0)
     return Learning(
-        training, frame(judged, scores), crossings, (end - start) / 1e9, steps, _pace(snapshots, start, end), tuple(snapshots)
+        _frame([episodes[i] for i in whole], start, means[whole]),
+        _frame(judged, start, scores),
+        crossings,
+        (end - start) / 1e9,
+        steps,
+        _pace(snapshots, start, end),
+        tuple(snapshots),
     )
+
+
+def _frame(events: Sequence[Episode | Snapshot], start: int, means: ArrayLike) -> pd.DataFrame:
+    """A learning curve. It is made of arrays, since a session has hundreds of runs."""
+    since = np.maximum(0, np.array([e.ns for e in events], np.int64) - start)
+    steps = np.array([e.steps for e in events], np.int64)
+    return pd.DataFrame({"seconds": since / 1e9, "steps": steps, "mean_return": np.asarray(means, np.float64)})
+
+
+def _means(evaluations: Sequence[Evaluation]) -> list[float]:
+    """Mean return of each evaluation. Those of as many episodes are computed at once."""
+    found = [0.0] * len(evaluations)
+    places: dict[int, list[int]] = {}
+    for place, one in enumerate(evaluations):
+        places.setdefault(len(one.returns), []).append(place)
+    for own in places.values():
+        means = np.array([evaluations[place].returns for place in own]).mean(axis=1)
+        for place, mean in zip(own, means.tolist(), strict=True):
+            found[place] = mean
+    return found
 
 
 def _evaluated(bundle: Bundle, judged: Sequence[Snapshot], scores: Sequence[float]) -> int | None:

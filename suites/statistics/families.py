@@ -12,8 +12,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from scipy.special import stdtr, stdtrit
-
 ERROR = 0.05
 """The chance that any verdict of a family is wrong where nothing differs; 1 less that is the confidence of an interval."""
 
@@ -40,6 +38,8 @@ def p_value(value: float, low: float, high: float, n: int) -> float:
     width = math.log(value / low) if distance > 0 else math.log(high / value)
     if width <= 0:
         return 1.0 if distance == 0 else 0.0
+    from scipy.special import stdtr
+
     return 2 * float(stdtr(n - 1, -abs(distance) / width * _quantile(n, 1)))
 
 
@@ -51,4 +51,6 @@ def widened(value: float, low: float, high: float, n: int, times: float) -> tupl
 
 def _quantile(n: int, times: float) -> float:
     """Half the width of an interval of n values, in standard errors."""
+    from scipy.special import stdtrit
+
     return float(stdtrit(n - 1, 1 - ERROR / times / 2))

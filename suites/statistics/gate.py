@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from scipy import special
 
 from suites.statistics.families import holm
 
@@ -136,6 +135,8 @@ class _Test:
         self.mean, self.freedom = float(self.values.mean()), n - 1
         self.error = float(self.values.std(ddof=1)) / math.sqrt(n)
         if self.error > 0:
+            from scipy import special
+
             self.p = float(special.stdtr(self.freedom, -self.mean / self.error))
         else:
             # All rounds agree to the last bit, as returns of the lockstep world do where nothing has changed.
@@ -143,6 +144,8 @@ class _Test:
 
     def bounds(self, confidence: float) -> tuple[float, float]:
         """Of a two-sided interval."""
+        from scipy import special
+
         width = self.error * float(special.stdtrit(self.freedom, 0.5 + confidence / 2))
         return self.mean - width, self.mean + width
 

@@ -18,7 +18,6 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtr, stdtrit
 
 RESAMPLES = 20_000
 SEED = 20_250_221
@@ -62,6 +61,9 @@ def wider_tail(n: int) -> float:
     Should Know About the Bootstrap", The American Statistician 69 (2015). At these percentiles, a normal distribution has the
     quantiles of Student's t. They also correct for a variance that divides by n instead of n - 1.
     """
+    # Whatever starts a session imports this module, and SciPy would be most of the time that it takes.
+    from scipy.special import ndtr, stdtrit
+
     return 100 * float(ndtr(np.sqrt(n / (n - 1)) * stdtrit(n - 1, 0.025)))
 
 
@@ -156,6 +158,8 @@ def paired_ratio(numerator: ArrayLike, denominator: ArrayLike, strata: Sequence[
     n, (mean, variance, freedom) = len(logs), pooled([logs[own == code] for code in range(own.max() + 1)])
     if math.isnan(variance):
         return Estimate(float(np.exp(mean)), None, None, n)
+    from scipy.special import stdtrit
+
     width = math.sqrt(variance) * float(stdtrit(freedom, 0.975))
     return Estimate(float(np.exp(mean)), float(np.exp(mean - width)), float(np.exp(mean + width)), n)
 

@@ -19,7 +19,7 @@ from suites.session import catalogue
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
-WORKLOADS = [catalogue.load(name) for name in ("cartpole-ppo-zoo", "cartpole-dqn-zoo")]
+WORKLOADS = [catalogue.load(name) for name in ("cartpole-ppo-zoo", "cartpole-dqn-zoo", "pendulum-ppo", "halfcheetah-ppo")]
 EXPLAINED = {
     ("rllib", "ppo", "advantages"),
     ("rllib-unprobed", "ppo", "advantages"),
@@ -29,8 +29,26 @@ EXPLAINED = {
     ("sbx", "ppo", "weights"),
 }
 """Differences that stand among a system's deviations."""
+TOO_SMALL = {("sbx", "halfcheetah-ppo", "weights")}
+"""Of them those that are below the tolerance: a hundredth of the gradient is little beside statistics."""
 SHOW_NOTHING = {"rllib-appo", "rllib-impala", "rllib-old", "sample-factory", "torchrl"}
 """Systems that compute other quantities than the certificate compares, or that are programs of their own."""
+
+
+@pytest.fixture
+def once(monkeypatch):
+    """The reference is slow, and the same for every system: it is computed once for each workload."""
+    compute = certificate.reference
+
+    def known(frozen):
+        if frozen.workload.id not in KNOWN:
+            KNOWN[frozen.workload.id] = compute(frozen)
+        return KNOWN[frozen.workload.id]
+
+    monkeypatch.setattr(certificate, "reference", known)
+
+
+KNOWN = {}
 
 
 def findings_of(name, workload, tmp_path):
@@ -47,7 +65,7 @@ def findings_of(name, workload, tmp_path):
 @pytest.mark.long(why="whole runs of real processes")
 @pytest.mark.parametrize("workload", WORKLOADS, ids=lambda w: w.id)
 @pytest.mark.parametrize("name", system.names())
-def test_every_system_computes_the_same(name, workload, tmp_path):
+def test_every_system_computes_the_same(name, workload, tmp_path, once):
     under_test = system.get(name)
     if reason := under_test.available() or under_test.unable(workload):
         pytest.skip(f"{name}: {reason}")
@@ -58,7 +76,8 @@ def test_every_system_computes_the_same(name, workload, tmp_path):
     shown = {finding.quantity for finding in found if finding.equal is not None}
     assert {"loss", "gradient", "weights"} <= shown
     for finding in found:
-        if (name, workload.algo, finding.quantity) in EXPLAINED:
+        explained = (name, workload.algo, finding.quantity) in EXPLAINED
+        if explained and (name, workload.id, finding.quantity) not in TOO_SMALL:
             assert finding.equal is False, "an explained difference is gone: take it out of the deviations"
             assert under_test.deviations(system.Task(name, workload, 0, (0,)))
         else:
@@ -75,7 +94,8 @@ def test_the_frozen_data_exercise_what_they_are_for(workload):
     expected = certificate.reference(frozen)
     limit = workload.for_ppo.max_grad_norm if workload.algo == "ppo" else workload.for_dqn.max_grad_norm
     if workload.algo == "ppo":
-        assert np.linalg.norm(expected["gradient"]) == pytest.approx(limit, rel=1e-4), "the gradient is to be clipped"
+        norm, clipped = np.linalg.norm(expected["gradient"]), workload.id.startswith("cartpole")
+        assert norm == pytest.approx(limit, rel=1e-4) if clipped else 0.1 * limit < norm < limit
     else:
         assert np.linalg.norm(expected["gradient"]) > 0
         assert not np.array_equal(frozen.weights, frozen.target_weights)

@@ -102,8 +102,9 @@ def test_the_learner_starts_as_the_network_that_every_system_starts_as(name):
         learner.shutdown()
 
 
-@pytest.mark.long
+@pytest.mark.long(why="RLlib is started, and trains")
 @pytest.mark.timeout(200)
+@pytest.mark.xdist_group("ray")
 @pytest.mark.parametrize(("name", "budget", "epochs"), [("rllib-appo", 2048, 3), ("rllib-impala", 2400, 1)])
 def test_a_run_tells_what_happened(name, budget, epochs, tmp_path):
     changes = {"ppo": {"epochs": epochs}} if name == "rllib-appo" else {}

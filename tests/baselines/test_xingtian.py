@@ -43,6 +43,7 @@ def test_ppo_trains_the_same_policies_as_the_synchronous_system_to_the_bit(value
     assert not np.array_equal(ours.snapshots[0][3], ours.snapshots[-1][3])
 
 
+@pytest.mark.long(why="whole runs of real processes")
 def test_two_explorers_make_of_a_round_what_one_process_makes_of_it():
     round_of = msgspec.structs.replace(PPO, budget_steps=140, snapshot_every_steps=128)
     ours, sync = run("xingtian", round_of), run("sync", round_of)
@@ -87,6 +88,7 @@ def test_dqn_keeps_the_ratio_of_steps_and_updates_and_runs_ahead_by_its_slots_on
     assert [s[1] for s in told.snapshots] == [0, 512, 1024, 1536, 2048]
 
 
+@pytest.mark.long(why="whole runs of real processes")
 def test_no_explorer_is_held_up_by_slower_ones_where_a_replay_takes_fragments_in():
     # Steps of the first environment take a thirtieth, or less, of what others' take, and a round is as much as one each.
     simulator = SimulatorConfig(step_seconds=0.02, spread=100.0, spread_over=4)

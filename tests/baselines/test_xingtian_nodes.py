@@ -114,9 +114,10 @@ def test_a_process_that_is_killed_ends_the_run_in_words(name):
 
 
 @pytest.mark.long(why="whole runs of real processes")
+@pytest.mark.timeout(600)
 @pytest.mark.xdist_group("ray")
 def test_two_ray_nodes_train_what_one_host_trains(ray_nodes):
-    told = two_ray_nodes.ask(xingtian_on_a_cluster, ray_nodes, timeout=100)
+    told = two_ray_nodes.ask(xingtian_on_a_cluster, ray_nodes, timeout=580)
     alone = run(PPO, None)
     assert np.array_equal(np.array(told["weights"], np.float32), np.array([s[3] for s in alone.snapshots]))
     assert told["processes"] == ["broker 0", "broker 1", "explorer 0", "explorer 1", "learner"]

@@ -18,12 +18,14 @@ pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.xdist_group("fuz
 SOME = settings(deadline=None, database=None, suppress_health_check=list(HealthCheck), print_blob=True)
 
 
+@pytest.mark.long(why="many inputs")
 @settings(SOME, max_examples=100)
 @given(st.randoms(use_true_random=False))
 def test_bundles(rng):
     assert fuzz.tried(bundles, bundles.mutate(rng)) in ("accepted", "refused")
 
 
+@pytest.mark.long(why="many inputs")
 @settings(SOME, max_examples=4)
 @given(st.randoms(use_true_random=False))
 def test_reports(rng):
@@ -31,6 +33,7 @@ def test_reports(rng):
     assert fuzz.tried(reports, reports.mutate(rng)) in ("accepted", "refused")
 
 
+@pytest.mark.long(why="many inputs")
 @pytest.mark.parametrize("name", ["policies", "runs", "frames"])
 @settings(SOME, max_examples=60)
 @given(st.randoms(use_true_random=False))

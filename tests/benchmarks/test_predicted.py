@@ -2,8 +2,8 @@
 
 import re
 
+import past
 import pytest
-from elsewhere import ROOT
 
 from benchmarks.predicted import main, table
 from suites.disciplines import analysis, forecast
@@ -38,7 +38,7 @@ def test_predictions_are_those_of_round_times(short):
 def test_predictions_are_what_was_measured(short):
     """Within a tenth, in the sealed session; the machine takes time too, which the prediction leaves out."""
     measured = {}
-    for one in archive.read(ROOT / "results" / "disciplines" / "cartpole-ppo-straggler.parquet"):
+    for one in archive.read(past.session("disciplines/cartpole-ppo-straggler.parquet")):
         if one.manifest.system in ("tianji", "tianji-exactly-one-round", "tianji-quota-free", "tianji-relaxed"):
             rate = analysis.rate(one, "samples_consumed_unique", "learner")
             measured.setdefault(one.manifest.system, []).append(rate)
@@ -48,7 +48,7 @@ def test_predictions_are_what_was_measured(short):
 
 
 def test_misses_are_named(short, tmp_path):
-    sealed = ROOT / "results" / "disciplines" / "cartpole-ppo-straggler.parquet"
+    sealed = past.session("disciplines/cartpole-ppo-straggler.parquet")
     lines = table("cartpole-ppo-straggler", ["tianji", "tianji-quota-free", "tianji-admitted-8"], sealed).splitlines()
     assert lines[2] == "| tianji | 1.00 | 1.00 | 0.00 | 0.00 |  |"
     assert lines[3].split(" | ")[1:3] == ["3.00", "3.02"]

@@ -1,5 +1,6 @@
 """Predictions of scaling cells from a calibration, against closed forms; and how misses are named."""
 
+import past
 import pytest
 from elsewhere import ROOT
 from msgspec.structs import replace
@@ -15,7 +16,7 @@ from tianji.telemetry import Account, bin_of
 
 FRAGMENT, ROUND = 0.004, 0.008
 PPO = EXPERIMENTS["ppo-cpu-weak"]
-FAN_IN = ROOT / "results" / "scaling" / "fan-in.parquet"
+FAN_IN = "scaling/fan-in.parquet"
 """Nodes changed their speed in all of its blocks."""
 
 
@@ -107,10 +108,9 @@ def test_predictions_stand_beside_a_sealed_session():
 
 @pytest.mark.long(why="whole runs of a benchmark")
 def test_the_documented_table_is_what_the_command_prints():
-    results = ROOT / "results"
-    base = load(results / "predictions" / "calibration-at-speed.json")
-    nodes = calibrated(base, archive.read(results / "scaling" / "one-and-two.parquet"))
-    session = results / "scaling" / "four-and-eight.parquet"
+    base = load(past.file("predictions/calibration-at-speed.json"))
+    nodes = calibrated(base, archive.read(past.session("scaling/one-and-two.parquet")))
+    session = past.session("scaling/four-and-eight.parquet")
     lines = table(nodes, "dqn-latency-weak", ["tianji", "tianji-one-learner", "xingtian"], [4, 8], session, at_speed=True)
     page = (ROOT / "docs" / "notebook" / "2026-11-scaling.md").read_text().splitlines()
     assert len(cells := [line for line in lines if line.startswith("|")]) == 2 + 6
@@ -133,7 +133,8 @@ def test_a_slower_node_is_one_with_fewer_cores():
 @pytest.mark.long(why="whole runs of a benchmark")
 def test_cells_are_predicted_at_the_speed_that_their_nodes_had():
     plain, at_speed = (
-        table(calibration(loops), PPO.id, ["tianji"], [8], FAN_IN, at_speed=loops is not None) for loops in (None, 1e5)
+        table(calibration(loops), PPO.id, ["tianji"], [8], past.session(FAN_IN), at_speed=loops is not None)
+        for loops in (None, 1e5)
     )
     # All of its blocks are thrown out otherwise.
     assert len([line for line in plain if line.startswith("|")]) == 2
@@ -147,7 +148,7 @@ def test_cells_are_predicted_at_the_speed_that_their_nodes_had():
     ("arguments", "says"),
     [
         (["ppo-cpu-weak", "--at-speed"], "give the session"),
-        (["ppo-cpu-weak", "--at-speed", "--nodes", "8", "--measured", str(FAN_IN)], "no speed of its machine"),
+        (["ppo-cpu-weak", "--at-speed", "--nodes", "8", "--measured", FAN_IN], "no speed of its machine"),
         (["ppo-cpu-weak", "--nodes", "0"], "--nodes 0"),
         (["ppo-cpu-week"], "unknown experiment"),
         (["dqn-cpu-weak"], "was not calibrated"),
@@ -156,5 +157,6 @@ def test_cells_are_predicted_at_the_speed_that_their_nodes_had():
 )
 def test_wrong_input_is_one_line(arguments, says, tmp_path):
     calibration().save(tmp_path / "calibration.json")
+    given = [str(past.session(one)) if one == FAN_IN else one for one in arguments]
     with pytest.raises(ConfigError, match=says):
-        main([*arguments, "--machine", str(tmp_path / "calibration.json")])
+        main([*given, "--machine", str(tmp_path / "calibration.json")])

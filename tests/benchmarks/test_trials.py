@@ -13,7 +13,7 @@ from tianji.algorithms import ppo
 from tianji.algorithms.vtrace import generalised_advantages
 
 ROOT = Path(__file__).parents[2]
-RECORDED = ROOT / "results" / "reference" / "regression.parquet"
+RECORDED = ROOT / "docs" / "results" / "regression.parquet"
 
 
 class Clock:

@@ -48,7 +48,7 @@ def test_the_environment_is_solved_and_its_policy_finds_the_way_out(folder):
     assert mean_of(evaluated) > GOOD
 
 
-@pytest.mark.long
+@pytest.mark.long(why="an example's page is followed from its start")
 @pytest.mark.timeout(240)
 def test_the_network_learns_it_too(folder):
     trained, evaluated, dqn = said_by(folder, 1)

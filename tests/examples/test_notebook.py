@@ -23,6 +23,7 @@ def pictures():
         pyplot.close("all")
 
 
+@pytest.mark.long(why="a notebook of whole runs")
 def test_its_cells_run_and_draw_curves(monkeypatch, capsys, pictures):
     monkeypatch.chdir(NOTEBOOK.parent)
     names = {}

@@ -7,7 +7,7 @@ import mapped
 import pandas as pd
 import pytest
 
-from reports import dataset, front, picture, readme, sessions
+from reports import dataset, front, readme, sessions
 from reports.__main__ import main as report
 from reports.waiting import Mapped
 from suites.asynchrony import analysis, sweep
@@ -112,7 +112,7 @@ def test_the_map_has_a_mark_for_each_cell_with_its_gain(view):
 
 
 def test_the_readme_tells_what_not_waiting_gains_by_actors_and_the_map_is_drawn_where_cells_are_enough(tmp_path, session):
-    cells = sweep.CELLS[: picture.MAP_CELLS]
+    cells = sweep.CELLS[: readme.MAP_CELLS]
     assert {cell.actors for cell in cells} == {8}
     data = dataset.load([mapped.make(tmp_path / "more", measured, cells, mapped.forecast(foretold, cells))])
     (told,) = front.waiting(data)
@@ -120,9 +120,9 @@ def test_the_readme_tells_what_not_waiting_gains_by_actors_and_the_map_is_drawn_
     assert (told.actors, told.cells, told.least, told.rules) == (8, len(cells), 1.0, ["barrier", "relaxed"])
     assert told.most == pytest.approx(3.8, abs=0.01)
     assert "| 8 | 1.00x to 3.80x | barrier, relaxed |" in readme.block(data, [], "pictures")
-    assert not picture.write(data, tmp_path), "no two systems were compared"
-    assert "map.png" in picture.names(data)
-    assert "map.png" not in picture.names(dataset.load([session]))
+    assert not readme.write_pictures(data, tmp_path), "no two systems were compared"
+    assert "map.png" in readme.names(data)
+    assert "map.png" not in readme.names(dataset.load([session]))
 
 
 def test_the_report_has_the_tables(session, tmp_path):

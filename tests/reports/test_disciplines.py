@@ -3,24 +3,23 @@
 import math
 
 import numpy as np
+import past
 import pytest
 from elsewhere import ROOT
 
 from reports import dataset
 from reports.waiting import Ruled
 
-STRAGGLER = ROOT / "results" / "disciplines" / "cartpole-ppo-straggler-again.parquet"
-
 
 @pytest.fixture(scope="module")
 def view():
-    (found,) = Ruled.all(dataset.load([STRAGGLER]))
+    (found,) = Ruled.all(dataset.load([past.session("disciplines/cartpole-ppo-straggler-again.parquet")]))
     return found
 
 
 def learnt(name):
     """The view of a session."""
-    (found,) = Ruled.all(dataset.load([ROOT / "results" / "disciplines" / f"{name}.parquet"]))
+    (found,) = Ruled.all(dataset.load([past.session(f"disciplines/{name}.parquet")]))
     return found
 
 

@@ -17,9 +17,8 @@ from scaling_bundles import edit, session
 
 from benchmarks.fuzz import folders, sessions
 from programs.cli import run
-from reports import escaping, tables
+from reports import escaping, tables, terminal
 from reports.__main__ import main
-from reports.terminal import Terminal
 
 MARKUP = '<script>alert("x")</script> $x_1^2$ \\input{y} {{ 7 * 7 }} & 龙 {% raw %} [a](b) `c` a|b'
 """A title that is fine, and would be something else in whatever it is written in."""
@@ -200,5 +199,5 @@ def test_latex_and_markdown_have_no_commands_but_their_own():
 
 
 def test_a_terminal_is_told_nothing_but_text(capsys):
-    Terminal().line("a\x1b]0;x\x07b")
+    terminal.show(["a\x1b]0;x\x07b"])
     assert capsys.readouterr().out == "a\\x1b]0;x\\x07b\n"

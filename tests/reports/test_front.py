@@ -7,8 +7,8 @@ import pytest
 from bundles import unpacked
 
 from reports import dataset, front
-from reports.front import Cell
-from reports.headline import headline
+from reports.front import Column, headline
+from reports.picker import Bar
 from reports.verdict import verdicts
 
 REFERENCE = Path(__file__).parents[2] / "results" / "reference" / "convergence"
@@ -26,7 +26,7 @@ def test_seconds_are_all_time_spent_over_the_number_of_successes(data):
     every = data.series["crossings"]
     for column in columns:
         own = every[(every["workload"] == column.workload) & (every["threshold_kind"] == "training")]
-        for system, cell in column.cells.items():
+        for system, cell in column.bars.items():
             runs = own[own["system"] == system]
             spent = sum(line.seconds if line.seconds == line.seconds else line.measured_s for line in runs.itertuples())
             assert cell.runs == len(runs)
@@ -35,14 +35,14 @@ def test_seconds_are_all_time_spent_over_the_number_of_successes(data):
 
 
 def test_bold_is_what_is_not_shown_to_be_slower_than_the_best(data):
-    cells = front.columns(data)[0].cells
-    best = min((name for name in cells if cells[name].seconds), key=lambda name: cells[name].seconds)
-    assert not cells[best].beaten
-    assert cells["rllib"].beaten
-    assert cells["sb3"].beaten
-    assert Cell(3.14159, 9.4, 3, 3, False).words == "**3.14**"
-    assert Cell(12.34, 99.0, 7, 8, True).words == "12.3 (7/8)"
-    assert Cell(None, 60.0, 0, 5, True).words == "> 60.0 (0/5)"
+    column = front.columns(data)[0]
+    best = min((name for name, bar in column.bars.items() if bar.seconds), key=lambda name: column.bars[name].seconds)
+    assert best in column.best
+    assert column.best.isdisjoint(("rllib", "sb3"))
+    counts = {"a": (3 * 3.14159, 3, 3), "b": (7 * 12.34, 7, 8), "c": (60.0, 0, 5)}
+    bars = {name: Bar(name, name, reached, runs, {}, spent_s) for name, (spent_s, reached, runs) in counts.items()}
+    column = Column("w", "m", "ppo", 1.0, bars, {"a"})
+    assert [column.words(name) for name in "abcd"] == ["**3.14**", "12.3 (7/8)", "> 60.0 (0/5)", "-"]
 
 
 def test_verdicts_in_the_table_are_those_of_the_engine(data):
@@ -71,11 +71,21 @@ def test_a_tuned_ratio_is_over_the_system_that_is_nearest_in_the_closed_division
 
 def test_claims_of_one_sentence_are_one_line():
     one = SimpleNamespace(front="Twice as fast", verdict="direction holds", steelman=False, share=False, evidence=[])
-    shown = SimpleNamespace(value=1.5, beside=None, system="tianji")
+    shown = SimpleNamespace(value=1.5, ci_low=1.2, beside=None, system="tianji")
     two = SimpleNamespace(front="Twice as fast", verdict="contradicted", steelman=True, share=False, evidence=[shown])
     hidden = SimpleNamespace(front=None)
     (line,) = front.papers([one, two, hidden])
-    assert line == ("Twice as fast", "*direction holds*; *contradicted* (1.50x, rebuilt on our kernels)")
+    assert line == ("Twice as fast", "*direction holds*; *contradicted* (1.50x, XingTian rebuilt)")
+
+
+def test_an_open_claim_says_how_far_down_it_is_open():
+    ends = [SimpleNamespace(value=value, ci_low=low, beside=None, system="tianji") for value, low in ((9.2, 5.8), (11.1, 1.96))]
+    one = SimpleNamespace(front="x", verdict="inconclusive", steelman=False, share=False, evidence=ends)
+    other = SimpleNamespace(front="y", verdict="holds in analogue", steelman=False, share=True, evidence=ends[:1])
+    assert [line.here for line in front.papers([one, other])] == [
+        "*inconclusive* (9.20x to 11.1x, 95 % from 1.96x)",
+        "*holds on a small machine* (9.20 of the ceiling)",
+    ]
 
 
 def test_a_small_session_has_a_column_of_its_own():

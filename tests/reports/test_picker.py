@@ -9,6 +9,7 @@ import pytest
 
 from reports import picker
 from reports.picker import Choice
+from suites.statistics.intervals import wider_tail
 
 CHOICE = Choice("w", "m", "", "training")
 
@@ -51,7 +52,7 @@ def test_an_interval_is_that_of_all_resamples():
     rng = np.random.default_rng(1)
     drawn = rng.integers(0, 5, (200_000, 5))
     spent, reached = np.abs(times)[drawn].sum(axis=1), np.maximum(1, (np.array(times) > 0)[drawn].sum(axis=1))
-    tail = picker.wider_tail(5)
+    tail = wider_tail(5)
     assert bar.costs["seconds"][1:] == pytest.approx(np.percentile(spent / reached, [tail, 100 - tail]), rel=0.05)
 
 

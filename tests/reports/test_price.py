@@ -5,8 +5,9 @@ import priced
 import pytest
 from bundles import unpacked
 
-from reports import dataset, price
+from reports import dataset
 from reports.__main__ import main as report
+from reports.price import Priced
 
 
 @pytest.fixture(scope="module")
@@ -18,8 +19,7 @@ def recorded(tmp_path_factory):
 
 
 def test_the_diagram_has_a_mark_for_each_lag_and_learning_rate(recorded):
-    (group,), _ = price.drawn(dataset.load([recorded]))
-    (panel,) = group.panels
+    (panel,) = [one for view in Priced.all(dataset.load([recorded])) for group in view.groups for one in group.panels]
     marks = {(one.name, x): y for one in panel.curves for x, y in zip(one.x, one.y, strict=True)}
     # Settings of one product lie on each other, where it decides.
     assert marks["learning rate 0.001", 0.004] == pytest.approx(1.4, rel=0.01)
@@ -28,7 +28,7 @@ def test_the_diagram_has_a_mark_for_each_lag_and_learning_rate(recorded):
 
 
 def test_without_such_runs_there_is_nothing():
-    assert price.drawn(dataset.load([unpacked("docs/results/smoke.parquet")])) == ([], [])
+    assert Priced.all(dataset.load([unpacked("docs/results/smoke.parquet")])) == []
 
 
 def test_the_table_has_a_line_for_each_setting(recorded, tmp_path):

@@ -12,7 +12,7 @@ from commands import refusal
 from PIL import Image
 
 from programs.cli import run
-from reports import picture, readme
+from reports import readme
 from reports.__main__ import main
 
 # What its fixtures make is made once.
@@ -64,7 +64,7 @@ def test_the_table_has_the_seconds_of_the_bars(written):
 
 
 def test_pictures_are_light_and_dark_and_of_one_size(written):
-    for name in picture.FILES:
+    for name in readme.FILES:
         with (
             Image.open(written / f"docs/pictures/{name}.png") as light,
             Image.open(written / f"docs/pictures/{name}-dark.png") as dark,
@@ -143,6 +143,6 @@ def test_the_projects_readme_shows_what_its_pictures_show():
     """Fast, and no substitute for `nox -s readme -- --check`."""
     told = json.loads((ROOT / "docs" / "pictures" / "pictures.json").read_text())
     text = (ROOT / "README.md").read_text()
-    assert [name for name in picture.FILES if f"docs/pictures/{name}.png" not in text] == []
+    assert [name for name in readme.FILES if f"docs/pictures/{name}.png" not in text] == []
     for one in told["seconds"]:
         assert one["seconds"] is None or f"{one['seconds']:#.3g}"[:3] in text

@@ -14,8 +14,9 @@ from suites.records.events import Evaluation, Snapshot
 BUDGET, ROUND = 1024, 128
 
 
-@pytest.mark.long
-@pytest.mark.timeout(240)
+@pytest.mark.long(why="every system trains, RLlib among them")
+@pytest.mark.timeout(600)
+@pytest.mark.xdist_group("ray")
 def test_every_system_side_by_side(tiny, tmp_path, capsys, monkeypatch):
     # A block runs again if the machine changed, which is not what this is about.
     monkeypatch.setattr(machine, "bare_loop", lambda on, seconds: 1.0)

@@ -15,7 +15,7 @@ from tianji.__main__ import main
 from tianji.algorithms import networks
 from tianji.policy import Policy, load_policy, save_policy
 
-NETWORK = networks.make("mlp-separate", 4, (8,), 2)
+NETWORK = networks.make_network("mlp-separate", 4, (8,), 2)
 
 
 def written(path, *, description=None, tensors=None, **metadata):

@@ -179,11 +179,12 @@ def test_the_python_api_refuses_a_folder_in_use(small, tmp_path):
 
 def test_curves_for_tensorboard(small, tmp_path):
     from tianji.messages import Episode, Episodes, Progress
+    from tianji.run.curves import Curves
     from tianji.run.display import Live
-    from tianji.run.tensorboard import Curves
+    from tianji.run.loggers import TensorBoard
 
     live = Live()
-    with Curves(tmp_path) as curves:
+    with Curves([TensorBoard(tmp_path, {})]) as curves:
         for second in (1, 2):
             live.see(Episodes("actor g0.a0", 0, 0, [Episode(0, 20.0 * second, 20 * second, 0)]))
             counters = {"steps": 1000.0 * second, "optimizer_steps": 10.0 * second, "staleness_mean_versions": 2.0}
@@ -207,13 +208,14 @@ def test_curves_for_tensorboard(small, tmp_path):
 def test_curves_of_a_run_that_is_resumed_begin_with_numbers(tmp_path, recwarn):
     """Lengths of earlier episodes are not stored: their mean was NaN, with a warning."""
     from tianji.messages import Progress
+    from tianji.run.curves import Curves
     from tianji.run.display import Live
-    from tianji.run.tensorboard import Curves
+    from tianji.run.loggers import TensorBoard
 
     live = Live()
     live.go_on(Tally(10.0, 3, [20.0, 30.0]))
     assert live.see(Progress("learner g0", 10**9, {"steps": 1000.0, "optimizer_steps": 10.0}))
-    with Curves(tmp_path) as curves:
+    with Curves([TensorBoard(tmp_path, {})]) as curves:
         curves.add(live)
     (file,) = tmp_path.iterdir()
     assert b"mean_of_100" in file.read_bytes()
@@ -247,7 +249,7 @@ def test_a_run_whose_launcher_is_killed_can_be_resumed(tmp_path):
 
 
 def test_curves_cost_no_import_of_torch():
-    code = "import sys; from tianji.run.tensorboard import _summary_writer; _summary_writer(); sys.exit('torch' in sys.modules)"
+    code = "import sys; from tianji.run.loggers import summary_writer; summary_writer(); sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0
 
 

@@ -24,7 +24,7 @@ def test_no_two_uses_of_a_seed_have_the_same_numbers():
 
 def test_an_environment_s_number_is_nobody_else_s_key(small):
     """Number 2448 is 0x990, 3473 is 0xD91, and 4631 to 4635 are 0x1217 to 0x121B: keys of other uses, before."""
-    made = algorithm.make(small(), describe("CartPole-v1"))
+    made = algorithm.make_algorithm(small(), describe("CartPole-v1"))
     minibatches = made._rng.integers(2**32, size=4).tolist()
     for number in (2448, 3473, *range(4631, 4636)):
         environment = np.random.default_rng(seeds.sequence(0, Stream.ENVIRONMENT, number))

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tianji.algorithms import adam
-from tianji.algorithms.distributions import Categorical
-from tianji.algorithms.flat import Vector
+from tianji.algorithms.distributions import policy_of
+from tianji.algorithms.flat import Vector, log_deviations
 from tianji.algorithms.mlp import ActorCritic, vectors
 from tianji.algorithms.rollouts import Rollouts
 from tianji.hyperparameters import PolicyGradientConfig
@@ -68,24 +68,38 @@ class NumpyUpdater(adam.NumpyUpdater[Rollouts, ActorCritic, C]):
             np.tanh(h[i], out=h[i])
             x = h[i]
         top_policy, top_value = (x[0], x[-1]) if depth else (x, x)
-        logits = w["policy.kernel"].T @ top_policy.T
-        logits += w["policy.bias"][:, None]
+        outputs = w["policy.kernel"].T @ top_policy.T
+        outputs += w["policy.bias"][:, None]
         value = top_value @ w["value.kernel"][:, 0]
         value += w["value.bias"]
 
-        policy = Categorical(logits)
+        actions = self.network.actions
+        log_scale: Vector | None = None
+        d_log_scale: Vector | None = None
+        if actions.state:
+            squares = top_policy * top_policy
+            deviations, variance, scales = log_deviations(squares, w["policy.log_scale"])
+            log_scale, d_log_scale = deviations.T, np.empty(outputs.shape, np.float32)
+        elif actions.deviations:
+            log_scale, d_log_scale = w["policy.log_scale"][:, None], g["policy.log_scale"]
+        policy = policy_of(actions, outputs, log_scale)
         slope = self.surrogate_slope(policy.log_probability(batch.action), batch)
         slope *= np.float32(1 / n)
-        d_logits = policy.loss_gradient(batch.action, slope, self.config.entropy_coefficient / n)
+        d_outputs = policy.loss_gradient(batch.action, slope, self.config.entropy_coefficient / n, d_log_scale)
+        if actions.state:
+            assert d_log_scale is not None
+            # The logarithm of a deviation is half of the variance's, which has slope 2 scale^2 x^2 in each log-scale.
+            np.matmul(squares.T, (d_log_scale / variance.T).T, out=g["policy.log_scale"])
+            g["policy.log_scale"] *= scales
         d_value = self.value_slope(value, batch)
         d_value *= np.float32(2 * self.config.value_coefficient / n)
 
-        np.matmul(top_policy.T, d_logits.T, out=g["policy.kernel"])
-        np.sum(d_logits, axis=1, out=g["policy.bias"])
+        np.matmul(top_policy.T, d_outputs.T, out=g["policy.kernel"])
+        np.sum(d_outputs, axis=1, out=g["policy.bias"])
         np.matmul(top_value.T, d_value, out=g["value.kernel"][:, 0])
         g["value.bias"][0] = d_value.sum()
         if depth:
-            np.matmul(d_logits.T, w["policy.kernel"].T, out=d[-1][0])
+            np.matmul(d_outputs.T, w["policy.kernel"].T, out=d[-1][0])
             if len(d[-1]) > 1:
                 np.multiply(d_value[:, None], w["value.kernel"][:, 0], out=d[-1][1])
             else:
@@ -96,7 +110,7 @@ class NumpyUpdater(adam.NumpyUpdater[Rollouts, ActorCritic, C]):
             np.multiply(h[i], h[i], out=slope)
             np.subtract(1, slope, out=slope)
             d[i] *= slope
-            self.beside(below, d[i], g[f"hidden.{i}.kernel"])
+            self.later_product(below, d[i], g[f"hidden.{i}.kernel"])
             np.matmul(self._ones, d[i], out=g[f"hidden.{i}.bias"][:, None, :])
             if i:
                 np.matmul(d[i], w[f"hidden.{i}.kernel"].transpose(0, 2, 1), out=d[i - 1])

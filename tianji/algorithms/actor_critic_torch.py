@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tianji.algorithms import adam_torch
+from tianji.algorithms.distributions_torch import Distribution, from_scores
 from tianji.algorithms.flat import PolicyValueNetwork, Vector
 from tianji.algorithms.networks_torch import evaluate, heads, tensor
 from tianji.algorithms.rollouts import Rollouts
@@ -27,19 +28,20 @@ class TorchUpdater(adam_torch.TorchUpdater[Rollouts, PolicyValueNetwork, C]):
     """Autograd on the policy-gradient loss that a subclass gives."""
 
     @abstractmethod
-    def loss_of(self, logits: Tensor, value: Tensor, batch: Rollouts) -> Tensor:
-        """The loss of the network's outputs for a batch."""
+    def loss_of(self, policy: Distribution, value: Tensor, batch: Rollouts) -> Tensor:
+        """The loss of a policy and of state values [N] for a batch."""
 
     def loss(self, batch: Rollouts) -> Tensor:
         x = tensor(batch.features, self.device)
-        return self.loss_of(*heads(self.network, self.network.views(self.flat), x), batch)
+        scores, value = heads(self.network, self.network.views(self.flat), x)
+        return self.loss_of(from_scores(self.network.actions, scores), value, batch)
 
     def values(self, features: NDArray[Any]) -> Vector:
         return self.both(features)[1]
 
     def both(self, features: NDArray[Any]) -> tuple[Vector, Vector]:
-        logits, values = evaluate(self.network, self.network.views(self.flat), features)
-        return logits, values
+        scores, values = evaluate(self.network, self.network.views(self.flat), features)
+        return scores, values
 
     def place(self, features: NDArray[Any]) -> Any:
         return features if self.device.type == "cpu" else tensor(features, self.device)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, Generic, TypeVar
 
@@ -136,7 +137,7 @@ class NumpyUpdater(ABC, Generic[B, N, C]):
 
     @abstractmethod
     def backward(self, batch: B) -> None:
-        """Compute the gradient of the loss before clipping into `grad`. Products may be left to `beside`."""
+        """Compute the gradient of the loss before clipping into `grad`. Products may be left to `later_product`."""
 
     def gradient(self, batch: B) -> Vector:
         """Flat gradient of the loss before clipping, valid until the next call."""
@@ -145,7 +146,7 @@ class NumpyUpdater(ABC, Generic[B, N, C]):
             self._products.pop().result()
         return self.grad
 
-    def beside(self, left: NDArray[Any], right: NDArray[Any], out: NDArray[Any]) -> None:
+    def later_product(self, left: NDArray[Any], right: NDArray[Any], out: NDArray[Any]) -> None:
         """Compute left @ right into `out` before the gradient is complete. Both must stay unchanged until then."""
         if self.helper is None or out.size * left.shape[-1] < WORTH:
             np.matmul(left, right, out=out)
@@ -157,6 +158,13 @@ class NumpyUpdater(ABC, Generic[B, N, C]):
 
     def load(self, weights: Vector) -> None:
         self.flat[:] = weights
+
+    def assign(self, blocks: Mapping[str, Vector]) -> None:
+        for name, block in blocks.items():
+            self._w[name][:] = block
+
+    def norm_sum(self) -> float:
+        return self.adam.norms
 
     def sound(self) -> bool:
         return math.isfinite(self.adam.norms) and bool(np.isfinite(self.flat).all())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import Generic
 
 import numpy as np
@@ -55,6 +56,15 @@ class TorchUpdater(ABC, Generic[B, N, C]):
     def load(self, weights: Vector) -> None:
         with torch.no_grad():
             self.flat.copy_(tensor(weights))
+
+    def assign(self, blocks: Mapping[str, Vector]) -> None:
+        with torch.no_grad():
+            views = self.network.views(self.flat)
+            for name, block in blocks.items():
+                views[name].copy_(tensor(block))
+
+    def norm_sum(self) -> float:
+        return float(self._norms)
 
     def sound(self) -> bool:
         with torch.no_grad():

@@ -11,14 +11,15 @@ returns when the work is done.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any, ClassVar, Literal, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tianji.algorithms.distributions import Categorical
-from tianji.algorithms.flat import Vector
+from tianji.algorithms.distributions import Categorical, from_scores
+from tianji.algorithms.flat import Vector, policy_scores
+from tianji.algorithms.meter import Meter
 from tianji.algorithms.replay import Experience
 from tianji.algorithms.state import Arrays, State
 from tianji.config import TrainConfig
@@ -51,6 +52,12 @@ class Updater(Protocol[B]):
     def load(self, weights: Vector) -> None:
         """Set the weights in place. Adam's moments and a target network stay unchanged."""
 
+    def assign(self, blocks: Mapping[str, Vector]) -> None:
+        """Set some blocks of the weights in place: those that nothing trains."""
+
+    def norm_sum(self) -> float:
+        """Sum of the norms of all gradients so far, before they were clipped."""
+
     def sound(self) -> bool:
         """Whether the weights and the norms of all gradients so far are finite."""
 
@@ -74,14 +81,20 @@ class Updater(Protocol[B]):
         """Do one optimizer step on the accumulated gradient, and clear it. `RuntimeError` if there is none."""
 
 
-Explore = Callable[[Vector, NDArray[np.float64], int, Views, int], NDArray[np.int64]]
-"""Function by which actors choose actions: (scores [B, A], noise [B, 2], steps of this actor, the chunk, t) -> actions [B].
+Explore = Callable[[Mapping[str, Vector], NDArray[Any], NDArray[np.float64], int, Views, int], NDArray[Any]]
+"""Function by which actors choose actions: (blocks of the weights, encoded observations [B, ...], noise [B, W], steps of this
+actor, the chunk, t) -> actions [B, ...].
 
 It also writes the fields of the chunk that only it knows, such as log-probabilities."""
 
 
 class Restorable(ABC):
     """Object whose state can be stored between two calls and restored later."""
+
+    @property
+    @abstractmethod
+    def metrics(self) -> Mapping[str, float]:
+        """Latest values of what its learner reports, by name (`tianji.algorithms.meter`)."""
 
     @abstractmethod
     def state(self, *, replay: bool = True) -> State:
@@ -112,16 +125,43 @@ class FromRollouts(Restorable):
 
     def __init__(self, updater: Any, describe: EnvDescription, config: Any, horizon_steps: int) -> None:
         self.updater, self.describe, self.config, self.horizon_steps = updater, describe, config, horizon_steps
+        self.meter = Meter(updater)
+
+    @property
+    def metrics(self) -> Mapping[str, float]:
+        return self.meter.values
+
+    @abstractmethod
+    def measured(self, steps: int, rate: float, batch: Any) -> None:
+        """Note a round of so many optimizer steps, with its last batch. Now and then it is measured."""
 
     @staticmethod
-    def explorer(config: TrainConfig) -> Explore:
+    def explorer(config: TrainConfig, network: Any) -> Explore:
         """Explorer that draws actions from the policy and records their log-probabilities."""
+        actions, score = network.actions, network.scores
 
-        def by_probability(scores: Vector, noise: NDArray[np.float64], steps: int, views: Views, t: int) -> NDArray[np.int64]:
-            action, views["log_probability"][t] = Categorical.sample(scores, noise[:, :1])
+        def one_of_some(blocks: Any, x: Any, noise: NDArray[np.float64], steps: int, views: Views, t: int) -> NDArray[np.int64]:
+            # The usual case, and without what only updates need.
+            action, views["log_probability"][t] = Categorical.drawn(score(blocks, x).T, noise[:, 0])
             return action
 
-        return by_probability
+        def any_action(blocks: Any, x: Any, noise: NDArray[np.float64], steps: int, views: Views, t: int) -> NDArray[Any]:
+            action, views["log_probability"][t] = from_scores(actions, score(blocks, x)).sample(noise)
+            return action
+
+        def by_state(blocks: Any, x: Any, noise: NDArray[np.float64], steps: int, views: Views, t: int) -> NDArray[Any]:
+            top = network.latent(blocks, x)
+            policy = from_scores(actions, policy_scores(actions, blocks, top))
+            matrices = noise.astype(np.float32).reshape(len(top), top.shape[1], actions.parts) * np.exp(
+                blocks["policy.log_scale"]
+            )
+            action: NDArray[Any] = policy.mode() + np.einsum("bl,bld->bd", top, matrices)
+            views["log_probability"][t] = policy.log_probability(action)
+            return action
+
+        if actions.kind == "discrete":
+            return one_of_some
+        return by_state if actions.state else any_action
 
     @abstractmethod
     def updates(self, chunks: Sequence[Views], steps: int, *, stale: bool = False) -> Slices[int]:
@@ -161,7 +201,9 @@ class OneStep(FromRollouts):
 
     def updates(self, chunks: Sequence[Views], steps: int, *, stale: bool = False) -> Slices[int]:
         """Train on one round. Whether chunks are stale makes no difference: the algorithm corrects for all."""
-        self.updater.step(self.prepare(chunks), self.learning_rate(steps))
+        batch, rate = self.prepare(chunks), self.learning_rate(steps)
+        self.updater.step(batch, rate)
+        self.measured(1, rate, batch)
         yield
         return 1
 
@@ -173,10 +215,12 @@ class OneStep(FromRollouts):
         share
             of the round's rows that this part has.
         """
-        self.updater.accumulate(self.prepare(chunks), share)
+        batch, rate = self.prepare(chunks), self.learning_rate(steps)
+        self.updater.accumulate(batch, share)
         yield
         if last:
-            self.updater.apply(self.learning_rate(steps))
+            self.updater.apply(rate)
+            self.measured(1, rate, batch)
         return int(last)
 
 

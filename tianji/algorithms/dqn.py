@@ -6,7 +6,7 @@ As for PPO, the loss is written twice: in torch (`tianji.algorithms.dqn_torch`),
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
@@ -18,6 +18,7 @@ from tianji import seeds
 from tianji.algorithms import base
 from tianji.algorithms.base import Explore, FromReplay, Slices
 from tianji.algorithms.flat import Vector
+from tianji.algorithms.meter import Meter
 from tianji.algorithms.replay import Experience, Replay
 from tianji.algorithms.second_core import WORTH, Helper, Later
 from tianji.algorithms.state import State, named, part
@@ -79,10 +80,8 @@ class DQN(FromReplay):
     ) -> None:
         self.updater: Updater = updater
         self.describe = describe
-        self.config = config
-        self.replay = Replay(
-            config.replay_capacity, environments, describe.observation_shape, describe.observation_dtype, describe.stack
-        )
+        self.config, self.meter = config, Meter(updater)
+        self.replay = Replay(config.replay_capacity, environments, describe)
         self.inserted = 0
         """Environment steps inserted so far."""
         self._rng = seeds.generator(seed, Stream.REPLAY, group)
@@ -93,13 +92,15 @@ class DQN(FromReplay):
         return cls(updater, describe, config.dqn, config.actors * config.envs_per_actor, config.seed, group)
 
     @staticmethod
-    def explorer(config: TrainConfig) -> Explore:
+    def explorer(config: TrainConfig, network: Any) -> Explore:
         """Epsilon-greedy explorer: the action of the highest value, or a random one with a falling probability."""
-        everybody = config.environments // config.envs_per_actor
+        everybody, score = config.environments // config.envs_per_actor, network.scores
 
-        def mostly_greedy(scores: Vector, noise: NDArray[np.float64], steps: int, views: Views, t: int) -> NDArray[np.int64]:
+        def mostly_greedy(
+            blocks: Any, x: Any, noise: NDArray[np.float64], steps: int, views: Views, t: int
+        ) -> NDArray[np.int64]:
             # An actor's own steps show how far all actors are, so the schedule needs no message.
-            return epsilon_greedy(scores, noise, epsilon(config.dqn, steps * everybody))
+            return epsilon_greedy(score(blocks, x), noise, epsilon(config.dqn, steps * everybody))
 
         return mostly_greedy
 
@@ -107,7 +108,7 @@ class DQN(FromReplay):
         """Copy chunks into the replay. Those of one producer must come in the order in which it made them."""
         for chunk in chunks:
             self.replay.insert(chunk)
-            self.inserted += chunk.views["action"].size
+            self.inserted += chunk.views["reward"].size
 
     def training(self, steps: int) -> Slices[int]:
         """Do one round: copy the target network if that is due, then do `updates` optimizer steps.
@@ -127,7 +128,19 @@ class DQN(FromReplay):
                 self.updater.step(batch, self.config.learning_rate)
                 yield
             left -= count
+        self.meter.after(self.config.updates, self.config.learning_rate, lambda: self._measured(batch))
         return self.config.updates
+
+    @property
+    def metrics(self) -> Mapping[str, float]:
+        return self.meter.values
+
+    def _measured(self, batch: Regression) -> dict[str, float]:
+        """Mean Huber loss, and mean value of the actions taken, of a minibatch under the present weights."""
+        values = self.updater.values(batch.features)[np.arange(len(batch.action)), batch.action]
+        error, delta = np.abs(values - batch.target), self.config.huber_delta
+        huber = np.where(error <= delta, 0.5 * error**2, delta * (error - 0.5 * delta))
+        return {"loss": float(huber.mean()), "mean_value": float(values.mean())}
 
     def state(self, *, replay: bool = True) -> State:
         """The complete state. Without the replay, a restored object starts with an empty one."""

@@ -95,7 +95,7 @@ class NumpyUpdater(adam.NumpyUpdater[Regression, QNetwork, DQNConfig]):
 
     def _layer_gradient(self, i: int, d_out: Vector) -> None:
         """Compute the gradient of one layer's kernel and bias, and of its inputs unless these are features."""
-        self.beside(self._x[i], d_out.T, self._gradients[i])
+        self.later_product(self._x[i], d_out.T, self._gradients[i])
         if i:
             np.matmul(self._layers[i][:-1], d_out, out=self._d[i - 1])
 

@@ -11,15 +11,20 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from tianji import seeds
+from tianji.environments.actions import Actions
+from tianji.environments.description import Features
 from tianji.seeds import Stream
 
 Vector = NDArray[np.float32]
-Features = int | tuple[int, ...]
-"""Shape of one encoded observation: the length of a vector, or (frames, height, width) of an image."""
+HALF_LOG_TAU = 0.5 * math.log(2 * math.pi)
+PIXEL_SCALE = 255.0
+VARIANCE_EPSILON = 1e-6
+"""Added to state-dependent variances."""
 Parts = tuple[tuple[slice, ...], tuple[slice, ...]]
 """Slices of a flat vector that are the policy's, and those that are the value's."""
 
@@ -32,11 +37,38 @@ class FlatNetwork(ABC):
     """Description, for error messages, of what a user's network of this kind returns."""
     features: Features
     hidden: tuple[int, ...]
-    actions: int
+    actions: Actions
+    """The actions; made from a number, that many Discrete ones."""
+    normalised: int = 0
+    """Number of features that are normalised before the network sees them, in each frame; 0: none are. Their mean and scale are
+    blocks of the vector that nothing trains (`tianji.algorithms.normalisation`)."""
+    normalised_clip: float = 10.0
+    """Largest absolute value of a normalised feature."""
+    pixel_scale: float = PIXEL_SCALE
+    """Number by which convolutions divide each byte of a picture."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "actions", Actions.of(self.actions))
 
     @abstractmethod
+    def layer_shapes(self) -> dict[str, tuple[int, ...]]:
+        """Name and shape of each block that is trained, in order."""
+
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Name and shape of each block of the flat vector, in order."""
+        n = self.normalised
+        return self.layer_shapes() | ({"normaliser.mean": (n,), "normaliser.scale": (n,), "normaliser.clip": (1,)} if n else {})
+
+    def normalise(self, blocks: Mapping[str, Vector], x: Vector) -> Vector:
+        """Features [N, F] or [N, S F] as the network sees them; as they are, unless they are normalised."""
+        if not self.normalised:
+            return x
+        frames = x.reshape(-1, self.normalised)
+        shifted = frames - blocks["normaliser.mean"]
+        shifted *= blocks["normaliser.scale"]
+        most = blocks["normaliser.clip"]
+        np.minimum(np.maximum(shifted, -most, out=shifted), most, out=shifted)
+        return shifted.reshape(x.shape)
 
     @abstractmethod
     def initialise(self, seed: int) -> Vector:
@@ -48,11 +80,12 @@ class FlatNetwork(ABC):
 
     @abstractmethod
     def scores(self, blocks: Mapping[str, Vector], x: NDArray[Any]) -> Vector:
-        """Logits or action values, [N, A], for encoded observations [N, ...]."""
+        """Scores of the policy, [N, S] (`Actions.scores`), or action values [N, A], for encoded observations [N, ...]."""
 
     def description(self) -> dict[str, Any]:
         """Plain data from which, with the kind, the same network can be made again."""
-        return {"features": self.features, "hidden": self.hidden, "actions": self.actions, "dueling": False}
+        features = msgspec.to_builtins(self.features)
+        return {"features": features, "hidden": self.hidden, "actions": self.actions.plain, "dueling": False}
 
     @property
     def size(self) -> int:
@@ -95,15 +128,19 @@ class FlatNetwork(ABC):
 
 
 class PolicyValueNetwork(FlatNetwork):
-    """Network with logits of a policy and state values."""
+    """Network with scores of a policy and state values."""
 
     returns = "a pair"
 
     def initialise(self, seed: int) -> Vector:
         """Orthogonal kernels (gain sqrt 2; policy head .01; value head 1) and zero biases."""
         rng, flat = seeds.generator(seed, Stream.WEIGHTS), np.zeros(self.size, np.float32)
-        gains = {"policy.kernel": 0.01, "value.kernel": 1.0}
-        for name, block in self.views(flat).items():
+        gains, blocks = {"policy.kernel": 0.01, "value.kernel": 1.0}, self.views(flat)
+        if self.normalised:
+            blocks["normaliser.scale"][:], blocks["normaliser.clip"][:] = 1, self.normalised_clip
+        if self.actions.deviations:
+            blocks["policy.log_scale"][:] = self.actions.log_scale
+        for name, block in blocks.items():
             if name.endswith("kernel"):
                 # Each tower has a matrix. A convolution's kernel is treated as a matrix [out, in x side x side].
                 for matrix in block if block.ndim == 3 else [block.reshape(len(block), -1)]:
@@ -111,12 +148,12 @@ class PolicyValueNetwork(FlatNetwork):
         return flat
 
     @staticmethod
-    def outputs_of(actions: int) -> str:
+    def outputs_of(actions: Actions) -> str:
         """Description, for error messages, of the outputs for N observations."""
-        return f"a pair (logits [N, {actions}], values [N])"
+        return f"a pair ({actions.score_name} [N, {actions.scores}], values [N])"
 
     def scores(self, blocks: Mapping[str, Vector], x: NDArray[Any]) -> Vector:
-        """Policy logits."""
+        """Scores of the policy."""
         return self.both(blocks, x)[0]
 
     def values(self, blocks: Mapping[str, Vector], x: NDArray[Any]) -> Vector:
@@ -125,7 +162,7 @@ class PolicyValueNetwork(FlatNetwork):
 
     @abstractmethod
     def both(self, blocks: Mapping[str, Vector], x: NDArray[Any]) -> tuple[Vector, Vector]:
-        """Logits [N, A] and state values [N]. Shared layers are computed once."""
+        """Scores [N, S] and state values [N]. Shared layers are computed once."""
 
 
 class ActionValueNetwork(FlatNetwork):
@@ -139,9 +176,9 @@ class ActionValueNetwork(FlatNetwork):
     returns = "one tensor"
 
     @staticmethod
-    def outputs_of(actions: int) -> str:
+    def outputs_of(actions: Actions) -> str:
         """Description, for error messages, of the outputs for N observations."""
-        return f"action values [N, {actions}]"
+        return f"action values [N, {actions.outputs}]"
 
     def initialise(self, seed: int) -> Vector:
         """Kernels and biases uniform in +-1 / sqrt(inputs), torch's default for layers."""
@@ -180,6 +217,33 @@ def parted(owned: Iterable[tuple[bool, int]]) -> Parts:
 def head_shapes(prefix: str, inputs: int, outputs: int) -> dict[str, tuple[int, ...]]:
     """Names and shapes of one dense layer's blocks."""
     return {f"{prefix}.kernel": (inputs, outputs), f"{prefix}.bias": (outputs,)}
+
+
+def policy_shapes(inputs: int, actions: Actions) -> dict[str, tuple[int, ...]]:
+    """Names and shapes of a policy's blocks: its head, and the log-scales of numbers, [D] or [inputs, D]."""
+    log_scale = (inputs, actions.deviations) if actions.state else (actions.deviations,)
+    return head_shapes("policy", inputs, actions.outputs) | ({"policy.log_scale": log_scale} if actions.deviations else {})
+
+
+def policy_scores(actions: Actions, blocks: Mapping[str, Vector], top: Vector) -> Vector:
+    """Scores [N, S] of a policy from the inputs of its head, [N, L]."""
+    outputs: Vector = top @ blocks["policy.kernel"] + blocks["policy.bias"]
+    if not actions.deviations:
+        return outputs
+    log_scale = blocks["policy.log_scale"]
+    deviations = log_deviations(top * top, log_scale)[0] if actions.state else np.broadcast_to(log_scale, outputs.shape)
+    return np.concatenate([outputs, deviations], axis=1)
+
+
+def log_deviations(squares: Vector, log_scale: Vector) -> tuple[Vector, Vector, Vector]:
+    """Logarithms of state-dependent deviations, the variances, and the squared scales: [N, D], [N, D] and [L, D].
+
+    The noise of a number is a sum over the layer below, of each unit times a normal number of its own scale.
+    """
+    scales = np.exp(2 * log_scale)
+    variance = squares @ scales
+    variance += np.float32(VARIANCE_EPSILON)
+    return np.float32(0.5) * np.log(variance), variance, scales
 
 
 def orthogonal(rng: np.random.Generator, shape: tuple[int, ...], gain: float) -> Vector:

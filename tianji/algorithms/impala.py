@@ -13,6 +13,7 @@ import numpy as np
 
 from tianji.algorithms import vtrace
 from tianji.algorithms.base import OneStep
+from tianji.algorithms.metrics import of_policy
 from tianji.algorithms.rollouts import Both, Fragment, Rollouts, Updater, by_length
 from tianji.config import IMPALAConfig, TrainConfig
 from tianji.environments.description import EnvDescription
@@ -33,6 +34,9 @@ class IMPALA(OneStep):
         """Batch of a round's chunks, with V-trace's targets and advantages under the updater's weights."""
         return assess(chunks, self.updater.both, self.describe, self.config)
 
+    def measured(self, steps: int, rate: float, batch: Rollouts) -> None:
+        self.meter.after(steps, rate, lambda: of_policy(self.updater, self.describe.actions, batch, self.config))
+
 
 @by_length
 def assess(chunks: Sequence[Views], both: Both, describe: EnvDescription, config: IMPALAConfig) -> Rollouts:
@@ -41,7 +45,7 @@ def assess(chunks: Sequence[Views], both: Both, describe: EnvDescription, config
     Parameters
     ----------
     both
-        gives logits and state values under the policy that is trained.
+        gives scores and state values under the policy that is trained.
     """
     seen, c = Fragment(chunks, describe), config
     now, value, next_value = seen.outputs(both)

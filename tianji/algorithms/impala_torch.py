@@ -6,14 +6,14 @@ import torch
 from torch import Tensor
 
 from tianji.algorithms import actor_critic_torch
-from tianji.algorithms.distributions_torch import Categorical
+from tianji.algorithms.distributions_torch import Distribution
 from tianji.algorithms.networks_torch import tensor
 from tianji.algorithms.rollouts import Rollouts
 from tianji.hyperparameters import IMPALAConfig
 
 
 def loss(
-    logits: Tensor, value: Tensor, action: Tensor, advantage: Tensor, value_target: Tensor, config: IMPALAConfig
+    policy: Distribution, value: Tensor, action: Tensor, advantage: Tensor, value_target: Tensor, config: IMPALAConfig
 ) -> Tensor:
     """Loss of section 4.2: policy gradient, value error and entropy bonus, as means over N.
 
@@ -24,7 +24,6 @@ def loss(
     advantage
         weighted by rho, from `tianji.algorithms.vtrace.policy_advantages`.
     """
-    policy = Categorical(logits)
     surrogate = policy.log_probability(action) * advantage
     return actor_critic_torch.loss(surrogate, torch.square(value - value_target), policy.entropy(), config)
 
@@ -32,6 +31,6 @@ def loss(
 class TorchUpdater(actor_critic_torch.TorchUpdater[IMPALAConfig]):
     """Autograd and torch's Adam on IMPALA's loss."""
 
-    def loss_of(self, logits: Tensor, value: Tensor, batch: Rollouts) -> Tensor:
+    def loss_of(self, policy: Distribution, value: Tensor, batch: Rollouts) -> Tensor:
         action, advantage, target = (tensor(c, self.device) for c in (batch.action, batch.advantage, batch.value_target))
-        return loss(logits, value, action, advantage, target, self.config)
+        return loss(policy, value, action, advantage, target, self.config)

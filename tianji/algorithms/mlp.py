@@ -12,15 +12,18 @@ from numpy.typing import NDArray
 
 from tianji.algorithms.flat import (
     ActionValueNetwork,
-    Features,
     FlatNetwork,
     Parts,
     PolicyValueNetwork,
     Vector,
     head_shapes,
     parted,
+    policy_scores,
+    policy_shapes,
 )
 from tianji.algorithms.gelu import gelu
+from tianji.environments.actions import Actions
+from tianji.environments.description import Branches, Features
 
 TOGETHER = 512
 """Rows that a network of action values computes together. Hidden layers of more rows leave a core's cache."""
@@ -41,12 +44,13 @@ def relu(x: Vector) -> None:
 def widths(network: FlatNetwork, outputs: tuple[int, ...]) -> tuple[int, ...]:
     """Number of inputs of each hidden layer, then of the heads."""
     features = network.features
+    assert not isinstance(features, Branches)
     return (features if isinstance(features, int) else math.prod(features), *outputs)
 
 
 @dataclass(frozen=True)
 class ActorCritic(PolicyValueNetwork):
-    """Two tanh towers of the same widths over the same features: one gives logits, the other a value.
+    """Two tanh towers of the same widths over the same features: one gives the outputs of a policy, the other a value.
 
     In the flat vector the hidden layers of both towers lie side by side, [2, inputs, outputs] with the policy first, so that
     one batched matrix product computes both. The heads follow.
@@ -54,17 +58,19 @@ class ActorCritic(PolicyValueNetwork):
 
     features: Features
     hidden: tuple[int, ...]
-    actions: int
+    actions: Actions
+    normalised: int = 0
+    normalised_clip: float = 10.0
     name = "mlp-separate"
     towers: ClassVar[tuple[str, ...]] = ("policy", "value")
 
-    def shapes(self) -> dict[str, tuple[int, ...]]:
+    def layer_shapes(self) -> dict[str, tuple[int, ...]]:
         shapes: dict[str, tuple[int, ...]] = {}
         inputs_of, count = widths(self, self.hidden), len(self.towers)
         for i, (inputs, outputs) in enumerate(zip(inputs_of, self.hidden, strict=False)):
             shapes[f"hidden.{i}.kernel"] = (count, inputs, outputs)
             shapes[f"hidden.{i}.bias"] = (count, outputs)
-        return shapes | head_shapes("policy", inputs_of[-1], self.actions) | head_shapes("value", inputs_of[-1], 1)
+        return shapes | policy_shapes(inputs_of[-1], self.actions) | head_shapes("value", inputs_of[-1], 1)
 
     def named_tensors(self, flat: Vector) -> dict[str, Vector]:
         blocks, depth = self.views(flat), len(self.hidden)
@@ -76,7 +82,13 @@ class ActorCritic(PolicyValueNetwork):
         for name in ("policy", "value"):
             for part in ("kernel", "bias"):
                 tensors[f"{name}.{depth}.{part}"] = blocks[f"{name}.{part}"]
+        if self.actions.deviations:
+            tensors["policy.log_scale"] = blocks["policy.log_scale"]
+        tensors |= {name: block for name, block in blocks.items() if name.startswith("normaliser.")}
         return tensors
+
+    def description(self) -> dict[str, Any]:
+        return {**super().description(), "normalised": self.normalised}
 
     def parts(self) -> Parts | None:
         if self.hidden and len(self.towers) == 1:
@@ -88,8 +100,17 @@ class ActorCritic(PolicyValueNetwork):
         return parted(owned)
 
     def scores(self, blocks: Mapping[str, Vector], x: NDArray[Any]) -> Vector:
-        """Policy logits."""
-        return self._tower(blocks, x, 0) @ blocks["policy.kernel"] + blocks["policy.bias"]
+        """Scores of the policy."""
+        return policy_scores(self.actions, blocks, self.latent(blocks, x))
+
+    def latent(self, blocks: Mapping[str, Vector], x: NDArray[Any]) -> Vector:
+        """Last hidden layer of the policy, [N, L]."""
+        return self._tower(blocks, x, 0)
+
+    @property
+    def latent_width(self) -> int:
+        """Width L of the last hidden layer."""
+        return widths(self, self.hidden)[-1]
 
     def values(self, blocks: Mapping[str, Vector], x: NDArray[Any]) -> Vector:
         return (self._tower(blocks, x, -1) @ blocks["value.kernel"] + blocks["value.bias"])[:, 0]
@@ -108,7 +129,7 @@ class ActorCritic(PolicyValueNetwork):
 
 @dataclass(frozen=True)
 class SharedActorCritic(ActorCritic):
-    """One tanh tower that ends in both logits and a value."""
+    """One tanh tower that ends in both the outputs of a policy and a value."""
 
     name = "mlp-shared"
     towers = ("shared",)
@@ -116,7 +137,7 @@ class SharedActorCritic(ActorCritic):
     def both(self, blocks: Mapping[str, Vector], x: NDArray[Any]) -> tuple[Vector, Vector]:
         top = self._tower(blocks, x, 0)
         value = (top @ blocks["value.kernel"] + blocks["value.bias"])[:, 0]
-        return top @ blocks["policy.kernel"] + blocks["policy.bias"], value
+        return policy_scores(self.actions, blocks, top), value
 
 
 @dataclass(frozen=True)
@@ -125,7 +146,7 @@ class QNetwork(ActionValueNetwork):
 
     features: Features
     hidden: tuple[int, ...]
-    actions: int
+    actions: Actions
     dueling: bool = False
     activation: str = "relu"
     """`relu` or `gelu`."""
@@ -134,15 +155,15 @@ class QNetwork(ActionValueNetwork):
     def description(self) -> dict[str, Any]:
         return {**super().description(), "activation": self.activation}
 
-    def shapes(self) -> dict[str, tuple[int, ...]]:
+    def layer_shapes(self) -> dict[str, tuple[int, ...]]:
         shapes: dict[str, tuple[int, ...]] = {}
         inputs_of, depth = widths(self, self.outputs), len(self.hidden)
         for i, (inputs, outputs) in enumerate(zip(inputs_of, self.outputs, strict=False)):
             shapes |= head_shapes(f"q.{i}", inputs, outputs)
         if not self.dueling:
-            return shapes | head_shapes(f"q.{depth}", inputs_of[-1], self.actions)
+            return shapes | head_shapes(f"q.{depth}", inputs_of[-1], self.actions.outputs)
         last = self.hidden[-1]
-        return shapes | head_shapes("value", last, 1) | head_shapes("advantage", last, self.actions)
+        return shapes | head_shapes("value", last, 1) | head_shapes("advantage", last, self.actions.outputs)
 
     def named_tensors(self, flat: Vector) -> dict[str, Vector]:
         blocks = self.views(flat)

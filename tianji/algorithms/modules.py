@@ -1,9 +1,13 @@
 """User-defined networks: any torch module that a factory function returns, as a flat network.
 
-The factory is called as `make(features, actions)`. `features` is `EnvDescription.features`: the length of a vector, or the
-(frames, height, width) of an image. The module takes N encoded observations: float32 [N, features], or bytes
-[N, frames, height, width], which it scales itself. For PPO and IMPALA it returns a pair: logits [N, A] and values, [N] or
-[N, 1]. For DQN it returns action values [N, A]. It is used in eval() mode, in which dropout does nothing.
+The factory is called as `make(features, actions)`. `features` is `EnvDescription.features`: the length of a vector, the
+(channels, height, width) of a picture, or `Branches`. `actions` is a number, of Discrete actions that many. The module takes N
+encoded observations. They are float32 [N, features], or bytes [N, channels, height, width], which it scales itself. Several
+branches are rows of bytes, which `Branches.split` takes apart.
+
+For PPO and IMPALA the module returns a pair: scores [N, actions] and values, [N] or [N, 1]. Scores are logits. Of a Box with D
+numbers they are D means, then D logarithms of standard deviations. For DQN the module returns action values [N, actions]. It is
+used in eval() mode, in which dropout does nothing.
 
 The flat vector holds the module's parameters in their order. Buffers keep the values that the factory gives them, the same in
 every process.
@@ -26,8 +30,10 @@ from torch.nn.parameter import is_lazy
 
 from programs.cli import ConfigError
 from tianji import references, seeds
-from tianji.algorithms.flat import ActionValueNetwork, Features, Parts, PolicyValueNetwork, Vector, parted
+from tianji.algorithms.flat import ActionValueNetwork, Parts, PolicyValueNetwork, Vector, parted
 from tianji.algorithms.networks_torch import TorchNetwork, evaluate, tensor
+from tianji.environments.actions import Actions
+from tianji.environments.description import Branches, Features
 from tianji.seeds import Stream
 
 ROWS = 2
@@ -41,19 +47,20 @@ class ModuleNetwork(TorchNetwork):
     factory: str
     """The factory, as `module:function`."""
     features: Features
-    actions: int
+    actions: Actions
     module: nn.Module = field(compare=False, repr=False)
     """Module that computes the outputs. Its parameters point to the memory that inference used last."""
     hidden: tuple[int, ...] = field(default=(), init=False)
     name = "factory"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         self._parameters = dict(self.module.named_parameters())
         self._shapes = {name: tuple(parameter.shape) for name, parameter in self._parameters.items()}
         self._buffers: dict[torch.device, dict[str, Tensor]] = {}
         self._looks_at: Mapping[str, Vector] | None = None
 
-    def shapes(self) -> dict[str, tuple[int, ...]]:
+    def layer_shapes(self) -> dict[str, tuple[int, ...]]:
         return self._shapes
 
     def initialise(self, seed: int) -> Vector:
@@ -65,7 +72,7 @@ class ModuleNetwork(TorchNetwork):
         return {**super().description(), "factory": self.factory}
 
     def scores(self, blocks: Mapping[str, Vector], x: NDArray[Any]) -> Vector:
-        """Policy logits or action values."""
+        """Scores of the policy, or action values."""
         return self._infer(blocks, x)[0]
 
     def forward(self, blocks: Mapping[str, Tensor], x: Tensor) -> Any:
@@ -90,15 +97,15 @@ class ModuleNetwork(TorchNetwork):
 
 
 class ModuleActorCritic(ModuleNetwork, PolicyValueNetwork):
-    """User-defined network that returns logits and values."""
+    """User-defined network that returns scores and values."""
 
     def torch_outputs(self, blocks: Mapping[str, Tensor], x: Tensor) -> tuple[Tensor, Tensor]:
-        logits, values = self.forward(blocks, x)
-        return logits, values.reshape(len(x))
+        scores, values = self.forward(blocks, x)
+        return scores, values.reshape(len(x))
 
     def both(self, blocks: Mapping[str, Vector], x: NDArray[Any]) -> tuple[Vector, Vector]:
-        logits, values = self._infer(blocks, x)
-        return logits, values
+        scores, values = self._infer(blocks, x)
+        return scores, values
 
     def parts(self) -> Parts | None:
         """By the outputs that autograd finds to depend on each parameter."""
@@ -119,7 +126,7 @@ class ModuleQ(ModuleNetwork, ActionValueNetwork):
         return (self.forward(blocks, x),)
 
 
-def make(factory: str, features: Features, actions: int) -> ModuleActorCritic | ModuleQ:
+def make_module(factory: str, features: Features, actions: Actions | int) -> ModuleActorCritic | ModuleQ:
     """Network of a factory. The module's outputs decide whether it is an actor-critic or an action-value network.
 
     Raises
@@ -128,11 +135,11 @@ def make(factory: str, features: Features, actions: int) -> ModuleActorCritic | 
         if the factory is missing or fails, or if its module cannot be trained. Parameters must be float32 on the CPU and
         require a gradient. Buffers must not change. Outputs must have the right shapes and depend on the observation alone.
     """
-    where = f"network.factory {factory}"
+    where, actions = f"network.factory {factory}", Actions.of(actions)
     module = _made(factory, features, actions, seed=0)
     _check_parameters(module, where)
     x = _observations(features)
-    outputs = _outputs(module, x, actions, where)
+    outputs = _outputs(module, x, actions.scores, where, actions.score_name)
     _check_buffers(module, x, where)
     _check_rows(module, x, outputs, where)
     return (ModuleActorCritic if len(outputs) == 2 else ModuleQ)(factory, features, actions, module)
@@ -148,11 +155,11 @@ def _seeded(seed: int) -> Iterator[None]:
         yield
 
 
-def _made(factory: str, features: Features, actions: int, seed: int) -> nn.Module:
+def _made(factory: str, features: Features, actions: Actions, seed: int) -> nn.Module:
     where = f"network.factory {factory}"
     found = references.attribute_of(*references.module_of(factory, where), where)
     with _seeded(seed):
-        module = references.call(found, where, features, actions)
+        module = references.call(found, where, features, actions.scores)
     if not isinstance(module, nn.Module):
         raise ConfigError(f"{where}: it returns an object of type {type(module).__name__}, and no torch.nn.Module")
     module.eval()
@@ -181,6 +188,10 @@ def _observations(features: Features) -> Tensor:
     rng = np.random.default_rng(0)
     if isinstance(features, int):
         return torch.from_numpy(rng.random((ROWS, features), np.float32))
+    if isinstance(features, Branches):
+        vector = rng.random((ROWS, features.vector), np.float32).view(np.uint8)
+        rest = rng.integers(0, 256, (ROWS, features.size_bytes - vector.shape[1]), np.uint8)
+        return torch.from_numpy(np.concatenate([vector, rest], axis=1))
     return torch.from_numpy(rng.integers(0, 256, (ROWS, *features), np.uint8))
 
 
@@ -189,8 +200,8 @@ def _tried(module: nn.Module, x: Tensor, where: str) -> Any:
         return references.attempt(lambda: module(x), f"{where}: given observations {tuple(x.shape)}")
 
 
-def _outputs(module: nn.Module, x: Tensor, actions: int, where: str) -> list[Tensor]:
-    """Checked outputs of the module: logits [N, A] and values [N] or [N, 1], or action values [N, A]."""
+def _outputs(module: nn.Module, x: Tensor, actions: int, where: str, name: str = "logits") -> list[Tensor]:
+    """Checked outputs of the module: scores [N, A] and values [N] or [N, 1], or action values [N, A]."""
     result, rows = _tried(module, x, where), len(x)
     pair = isinstance(result, tuple | list) and len(result) == 2
     outputs = list(result) if pair else [result]
@@ -198,7 +209,7 @@ def _outputs(module: nn.Module, x: Tensor, actions: int, where: str) -> list[Ten
     if shapes[0] != (rows, actions) or shapes[1:] not in ([], [(rows,)], [(rows, 1)]):
         said = "a pair of " * pair + " and ".join(map(_said, outputs))
         raise ConfigError(
-            f"{where}: of {rows} observations its module makes {said}; wanted is a pair (logits [{rows}, {actions}], "
+            f"{where}: of {rows} observations its module makes {said}; wanted is a pair ({name} [{rows}, {actions}], "
             f"values [{rows}]) for ppo and impala, or action values [{rows}, {actions}] for dqn"
         )
     for output in outputs:

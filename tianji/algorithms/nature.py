@@ -1,8 +1,8 @@
-"""Convolutional networks of Mnih et al. (2015), computed in torch, which is imported at first use.
+"""Convolutional networks like those of Mnih et al. (2015), computed in torch, which is imported at first use.
 
-They have three convolutions, then dense layers, all with ReLU, then heads. The convolutions have 32 kernels of 8x8 with
-stride 4, 64 of 4x4 with stride 2, and 64 of 3x3 with stride 1. Images are bytes [N, frames, height, width], which the network
-scales to 0..1.
+They have convolutions (`tianji.algorithms.convolutions`), then dense layers, all with ReLU, then heads. Pictures are bytes
+[N, channels, height, width], which the network divides by `pixel_scale`. Several pictures, or pictures with a vector, come as
+rows of bytes (`Branches`).
 """
 
 from __future__ import annotations
@@ -14,43 +14,61 @@ from typing import Any
 from numpy.typing import NDArray
 
 from tianji.algorithms.convolutions import trunk_shapes
-from tianji.algorithms.flat import ActionValueNetwork, FlatNetwork, PolicyValueNetwork, Vector, head_shapes
+from tianji.algorithms.flat import (
+    PIXEL_SCALE,
+    ActionValueNetwork,
+    FlatNetwork,
+    PolicyValueNetwork,
+    Vector,
+    head_shapes,
+    policy_shapes,
+)
 from tianji.algorithms.mlp import split_streams
+from tianji.environments.actions import Actions
+from tianji.environments.description import Branches
 
 
 @dataclass(frozen=True)
 class NatureActorCritic(PolicyValueNetwork):
-    """Logits and a value on one trunk."""
+    """Scores of a policy and a value on one trunk."""
 
-    features: tuple[int, ...]
+    features: tuple[int, ...] | Branches
     hidden: tuple[int, ...]
-    actions: int
+    actions: Actions
+    pixel_scale: float = PIXEL_SCALE
     name = "nature-shared"
 
-    def shapes(self) -> dict[str, tuple[int, ...]]:
+    def description(self) -> dict[str, Any]:
+        return {**super().description(), "pixel_scale": self.pixel_scale}
+
+    def layer_shapes(self) -> dict[str, tuple[int, ...]]:
         trunk, last = trunk_shapes(self.features, self.hidden)
-        return trunk | head_shapes("policy", last, self.actions) | head_shapes("value", last, 1)
+        return trunk | policy_shapes(last, self.actions) | head_shapes("value", last, 1)
 
     def both(self, blocks: Mapping[str, Vector], x: NDArray[Any]) -> tuple[Vector, Vector]:
-        logits, values = _infer(self, blocks, x)
-        return logits, values
+        scores, values = _infer(self, blocks, x)
+        return scores, values
 
 
 @dataclass(frozen=True)
 class NatureQ(ActionValueNetwork):
     """Action values on one trunk, or on two streams with `dueling`."""
 
-    features: tuple[int, ...]
+    features: tuple[int, ...] | Branches
     hidden: tuple[int, ...]
-    actions: int
+    actions: Actions
     dueling: bool = False
+    pixel_scale: float = PIXEL_SCALE
     name = "nature-q"
 
-    def shapes(self) -> dict[str, tuple[int, ...]]:
+    def description(self) -> dict[str, Any]:
+        return {**super().description(), "pixel_scale": self.pixel_scale}
+
+    def layer_shapes(self) -> dict[str, tuple[int, ...]]:
         trunk, last = trunk_shapes(self.features, self.outputs)
         if not self.dueling:
-            return trunk | head_shapes("q", last, self.actions)
-        return trunk | head_shapes("value", last // 2, 1) | head_shapes("advantage", last // 2, self.actions)
+            return trunk | head_shapes("q", last, self.actions.outputs)
+        return trunk | head_shapes("value", last // 2, 1) | head_shapes("advantage", last // 2, self.actions.outputs)
 
     def named_tensors(self, flat: Vector) -> dict[str, Vector]:
         blocks = self.views(flat)

@@ -6,11 +6,13 @@ from dataclasses import fields
 from typing import Any
 
 from programs.cli import ConfigError
-from tianji.algorithms.flat import ActionValueNetwork, Features, FlatNetwork, PolicyValueNetwork, Vector
+from tianji.algorithms.convolutions import SMALLEST_IMAGE
+from tianji.algorithms.flat import ActionValueNetwork, FlatNetwork, PolicyValueNetwork, Vector
 from tianji.algorithms.mlp import ActorCritic, QNetwork, SharedActorCritic
 from tianji.algorithms.nature import NatureActorCritic, NatureQ
-from tianji.config import NetworkConfig
-from tianji.environments.description import SMALLEST_IMAGE
+from tianji.config import NetworkConfig, NormaliseConfig, TrainConfig
+from tianji.environments.actions import Actions
+from tianji.environments.description import Branches, EnvDescription, Features
 
 __all__ = [
     "KINDS",
@@ -26,47 +28,93 @@ __all__ = [
     "Vector",
     "build",
     "from_factory",
-    "make",
+    "make_network",
+    "of",
 ]
 
 KINDS: dict[str, Any] = {kind.name: kind for kind in (ActorCritic, SharedActorCritic, QNetwork, NatureActorCritic, NatureQ)}
 
 
-def build(config: NetworkConfig, features: Features, actions: int) -> FlatNetwork:
-    """Network of a configuration, for observations of the shape `EnvDescription.features`.
+def of(config: TrainConfig, describe: EnvDescription) -> FlatNetwork:
+    """Network of a run, for its environment. Raises the errors of `build`."""
+    return fitted(suited(config.network, config.algo, describe), config.normalise, describe)
+
+
+def fitted(network: NetworkConfig, normalise: NormaliseConfig, describe: EnvDescription) -> FlatNetwork:
+    """Network of these settings for an environment, with or without normalisation. Raises the errors of `build`."""
+    describe = describe.seen_by(network.kind)
+    if describe.actions.state and not network.kind.startswith("mlp"):
+        raise ConfigError(f"actions.exploration 'state' is for perceptrons, not for network {network.kind}")
+    if not normalise.observations:
+        return build(network, describe.features, describe.actions)
+    if describe.image or not network.kind.startswith("mlp"):
+        raise ConfigError(
+            f"normalise.observations is for vectors and perceptrons, and network {network.kind} sees {describe.features}: "
+            "leave it out"
+        )
+    normalised = {"normalised": describe.frame_features, "normalised_clip": normalise.clip_observations}
+    return make_network(network.kind, describe.features, network.hidden, describe.actions, **normalised)
+
+
+def suited(config: NetworkConfig, algo: str, describe: EnvDescription) -> NetworkConfig:
+    """The settings of a network, with the kind that suits an environment's observations if they leave the choice.
 
     Raises
     ------
     ConfigError
-        if a convolutional network would not get images, or too small ones, or if a factory's network cannot be trained
-        (`tianji.algorithms.modules.make`).
+        if other settings of the network do not fit that kind.
+    """
+    try:
+        return config.of(algo, pictures=describe.image) if config.kind == "auto" else config
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
+
+
+def build(config: NetworkConfig, features: Features, actions: Actions | int) -> FlatNetwork:
+    """Network of a configuration, for observations of the shape `EnvDescription.features`.
+
+    Parameters
+    ----------
+    actions
+        actions of the environment; a number: that many Discrete ones.
+
+    Raises
+    ------
+    ConfigError
+        if a network would get what it cannot read, such as pictures that are too small for convolutions, or if a factory's
+        network cannot be trained (`tianji.algorithms.modules.make_module`).
     """
     if isinstance(config.factory, str):
         return from_factory(config.factory, features, actions)
-    return make(config.kind, features, config.hidden, actions, dueling=config.dueling, activation=config.activation)
+    choices: dict[str, Any] = {"dueling": config.dueling, "activation": config.activation}
+    if isinstance(config.pixel_scale, float | int):
+        choices["pixel_scale"] = float(config.pixel_scale)
+    return make_network(config.kind, features, config.hidden, actions, **choices)
 
 
-def make(
-    kind: str, features: Features, hidden: tuple[int, ...], actions: int, *, dueling: bool = False, activation: str = "relu"
-) -> FlatNetwork:
-    """Network of a built-in kind. `activation` applies to kinds that offer a choice. Raises the errors of `build`."""
+def make_network(kind: str, features: Features, hidden: tuple[int, ...], actions: Actions | int, **choices: Any) -> FlatNetwork:
+    """Network of a built-in kind. Each of `choices` applies to kinds that offer it. Raises the errors of `build`."""
     if kind.startswith("nature"):
         _check_image(kind, features)
-    options = {"dueling": dueling, "activation": activation}
-    taken: dict[str, Any] = {field.name: options[field.name] for field in fields(KINDS[kind]) if field.name in options}
+    elif isinstance(features, Branches):
+        raise ConfigError(
+            f"network {kind} sees one vector, and the environment's observations have pictures: leave network.kind out"
+        )
+    taken: dict[str, Any] = {field.name: choices[field.name] for field in fields(KINDS[kind]) if field.name in choices}
     network: FlatNetwork = KINDS[kind](features, hidden, actions, **taken)
     return network
 
 
-def from_factory(factory: str, features: Features, actions: int) -> FlatNetwork:
+def from_factory(factory: str, features: Features, actions: Actions | int) -> FlatNetwork:
     """Network of a user's factory, `module:function`. Imports torch. Raises the errors of `build`."""
     from tianji.algorithms import modules
 
-    return modules.make(factory, features, actions)
+    return modules.make_module(factory, features, Actions.of(actions))
 
 
 def _check_image(kind: str, features: Features) -> None:
-    if isinstance(features, int) or len(features) != 3 or min(features[1:]) < SMALLEST_IMAGE:
+    images: Any = features.images if isinstance(features, Branches) else [features]
+    if any(isinstance(image, int) or len(image) != 3 or min(image[1:]) < SMALLEST_IMAGE for image in images):
         raise ConfigError(
             f"network {kind} sees images (bytes) of at least {SMALLEST_IMAGE} x {SMALLEST_IMAGE} pixels, "
             "and the environment's observations are none: choose an mlp kind"

@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from tianji.algorithms.convolutions import CONVOLUTIONS
-from tianji.algorithms.flat import ActionValueNetwork, FlatNetwork, PolicyValueNetwork, Vector
+from tianji.algorithms.convolutions import Picture, convolutions, pictures
+from tianji.algorithms.flat import VARIANCE_EPSILON, ActionValueNetwork, FlatNetwork, PolicyValueNetwork, Vector
 from tianji.algorithms.mlp import ActorCritic, QNetwork, duel
+from tianji.environments.description import Branches
 
 ROWS_AT_ONCE = 256
 """Images in one forward pass for inference. The activations take 0.1 MB per image."""
@@ -36,22 +37,32 @@ class TorchNetwork(FlatNetwork):
 
     @abstractmethod
     def torch_outputs(self, blocks: Blocks, x: Tensor) -> tuple[Tensor, ...]:
-        """Logits [N, A] and values [N], or action values [N, A], of encoded observations [N, ...]."""
+        """Scores [N, S] and values [N], or action values [N, A], of encoded observations [N, ...]."""
 
 
 def heads(network: PolicyValueNetwork, blocks: Blocks, x: Tensor) -> tuple[Tensor, Tensor]:
-    """Logits [N, A] and values [N] of encoded observations [N, ...]."""
+    """Scores of a policy [N, S] and values [N] of encoded observations [N, ...]."""
     if isinstance(network, TorchNetwork):
-        logits, value = network.torch_outputs(blocks, x)
-        return logits, value
+        scores, value = network.torch_outputs(blocks, x)
+        return scores, value
     if isinstance(network, ActorCritic):
         x = _vectors(x, blocks["policy.kernel"])
         tops = [_tower(network, blocks, x, tower) for tower in range(len(network.towers))]
     else:
-        tops = [_trunk(blocks, x, len(network.hidden))]
-    logits = tops[0] @ blocks["policy.kernel"] + blocks["policy.bias"]
+        tops = [_trunk(network, blocks, x)]
+    scores = tops[0] @ blocks["policy.kernel"] + blocks["policy.bias"]
+    if network.actions.deviations:
+        scores = torch.cat([scores, _log_deviations(network, blocks["policy.log_scale"], tops[0])], dim=1)
     value = (tops[-1] @ blocks["value.kernel"] + blocks["value.bias"]).squeeze(1)
-    return logits, value
+    return scores, value
+
+
+def _log_deviations(network: PolicyValueNetwork, log_scale: Tensor, top: Tensor) -> Tensor:
+    """Logarithms of deviations, [N, D]. Those that depend on the last hidden layer do not train it."""
+    if not network.actions.state:
+        return log_scale.expand(top.shape[0], -1)  # Not len(): an exported graph is for any number of rows.
+    variance = torch.square(top.detach()) @ torch.exp(2 * log_scale)
+    return 0.5 * torch.log(variance + VARIANCE_EPSILON)
 
 
 def action_values(network: ActionValueNetwork, blocks: Blocks, x: Tensor) -> Tensor:
@@ -64,7 +75,7 @@ def action_values(network: ActionValueNetwork, blocks: Blocks, x: Tensor) -> Ten
         for i in range(depth):
             top = activate(top @ blocks[f"q.{i}.kernel"] + blocks[f"q.{i}.bias"])
     else:
-        top, head = _trunk(blocks, x, depth), "q"
+        top, head = _trunk(network, blocks, x), "q"
     if network.dueling:
         values: Tensor = duel(blocks, top)
         return values
@@ -72,7 +83,7 @@ def action_values(network: ActionValueNetwork, blocks: Blocks, x: Tensor) -> Ten
 
 
 def outputs(network: FlatNetwork, blocks: Blocks, x: Tensor) -> tuple[Tensor, ...]:
-    """Outputs of any network: (logits, values), or (action values,)."""
+    """Outputs of any network: (scores, values), or (action values,)."""
     if isinstance(network, PolicyValueNetwork):
         return heads(network, blocks, x)
     assert isinstance(network, ActionValueNetwork)
@@ -110,18 +121,38 @@ def _tower(network: ActorCritic, blocks: Blocks, x: Tensor, tower: int) -> Tenso
     return x
 
 
-def _trunk(blocks: Blocks, x: Tensor, depth: int) -> Tensor:
-    """Convolutions and dense layers over images as bytes. The first kernel scales them to 0..1."""
-    order = torch.channels_last if len(x) >= ROWS_LAST else torch.contiguous_format
-    x = x.to(blocks["conv.0.kernel"].dtype, memory_format=order)
-    for i, (_, _, stride) in enumerate(CONVOLUTIONS):
-        kernel = blocks[f"conv.{i}.kernel"]
-        kernel = (kernel if i else kernel / 255).contiguous(memory_format=order)
-        x = torch.relu(functional.conv2d(x, kernel, blocks[f"conv.{i}.bias"], stride=stride))
-    x = x.flatten(1)
-    for i in range(depth):
+def _trunk(network: FlatNetwork, blocks: Blocks, x: Tensor) -> Tensor:
+    """Convolutions and dense layers over pictures as bytes, each of which may be a part of a row with others and a vector."""
+    features, like = network.features, next(iter(blocks.values()))
+    assert not isinstance(features, int)
+    if isinstance(features, Branches):
+        # An exported graph gets them apart already.
+        vector, images = features.split(x) if isinstance(x, Tensor) else x
+        found = pictures(features).items()
+        parts = [_convolved(network, blocks, image, *one) for image, one in zip(images, found, strict=True)]
+        if features.vector:
+            # The bytes of a row are a float32 vector, whatever lies beside them.
+            numbers = vector if vector.dtype == torch.float32 else vector.contiguous().view(torch.float32)
+            parts.append(numbers.to(like.dtype))
+        x = torch.cat(parts, dim=1)
+    else:
+        x = _convolved(network, blocks, x, "", features)
+    for i in range(len(network.hidden)):
         x = torch.relu(x @ blocks[f"dense.{i}.kernel"] + blocks[f"dense.{i}.bias"])
     return x
+
+
+def _convolved(network: FlatNetwork, blocks: Blocks, x: Tensor, prefix: str, picture: Picture) -> Tensor:
+    """Convolutions over one picture, as rows. The first kernel scales bytes."""
+    # An exported graph is for any number of rows.
+    many = not torch.compiler.is_compiling() and len(x) >= ROWS_LAST
+    order = torch.channels_last if many else torch.contiguous_format
+    x = x.to(blocks[f"{prefix}conv.0.kernel"].dtype, memory_format=order)
+    for i, (_, _, stride) in enumerate(convolutions(picture)):
+        kernel = blocks[f"{prefix}conv.{i}.kernel"]
+        kernel = (kernel if i else kernel / network.pixel_scale).contiguous(memory_format=order)
+        x = torch.relu(functional.conv2d(x, kernel, blocks[f"{prefix}conv.{i}.bias"], stride=stride))
+    return x.flatten(1)
 
 
 def _vectors(x: Tensor, like: Tensor) -> Tensor:

@@ -18,6 +18,7 @@ from tianji import seeds
 from tianji.algorithms import vtrace
 from tianji.algorithms.base import FromRollouts, Slices
 from tianji.algorithms.flat import Vector
+from tianji.algorithms.metrics import of_policy
 from tianji.algorithms.rollouts import Both, Fragment, Rollouts, Updater, by_length, padded
 from tianji.algorithms.state import State
 from tianji.algorithms.vtrace import generalised_advantages
@@ -76,7 +77,11 @@ class PPO(FromRollouts):
             self.updater.step(minibatch, rate)
             done += 1
             yield
+        self.measured(done, rate, minibatch)
         return done
+
+    def measured(self, steps: int, rate: float, batch: Rollouts) -> None:
+        self.meter.after(steps, rate, lambda: of_policy(self.updater, self.describe.actions, batch, self.config))
 
     def state(self, *, replay: bool = True) -> State:
         return State(self.updater.state(), {"rng": self._rng.bit_generator.state})
@@ -150,13 +155,13 @@ def assess_stale(chunks: Sequence[Views], both: Both, describe: EnvDescription, 
     Parameters
     ----------
     both
-        gives logits and state values under pi.
+        gives scores and state values under pi.
     """
     seen, gamma, lambda_ = Fragment(chunks, describe), config.gamma, config.gae_lambda
 
     def alike(features: NDArray[Any]) -> tuple[Vector, Vector]:
-        logits, values = both(padded(features))
-        return logits[: len(features)], values[: len(features)]
+        scores, values = both(padded(features))
+        return scores[: len(features)], values[: len(features)]
 
     now, value, next_value = seen.outputs(alike)
     columns = (seen.reward, value, next_value, seen.terminated, seen.truncated, np.exp(now - seen.behaviour))

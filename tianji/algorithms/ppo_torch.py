@@ -6,14 +6,14 @@ import torch
 from torch import Tensor
 
 from tianji.algorithms import actor_critic_torch
-from tianji.algorithms.distributions_torch import Categorical
+from tianji.algorithms.distributions_torch import Distribution
 from tianji.algorithms.networks_torch import tensor
 from tianji.algorithms.rollouts import Rollouts
 from tianji.hyperparameters import PPOConfig
 
 
 def loss(
-    logits: Tensor,
+    policy: Distribution,
     value: Tensor,
     action: Tensor,
     old_log_probability: Tensor,
@@ -27,7 +27,6 @@ def loss(
     With `value_clip`, the value error is the larger of (V - target)^2 and (V_old + clip(V - V_old) - target)^2. `old_value`
     is V_old, and is needed only then.
     """
-    policy = Categorical(logits)
     ratio = torch.exp(policy.log_probability(action) - old_log_probability)
     clipped = torch.clamp(ratio, 1 - config.clip, 1 + config.clip)
     surrogate = torch.min(ratio * advantage, clipped * advantage)
@@ -42,8 +41,8 @@ def loss(
 class TorchUpdater(actor_critic_torch.TorchUpdater[PPOConfig]):
     """Autograd and torch's Adam on the clipped PPO loss."""
 
-    def loss_of(self, logits: Tensor, value: Tensor, batch: Rollouts) -> Tensor:
+    def loss_of(self, policy: Distribution, value: Tensor, batch: Rollouts) -> Tensor:
         columns = (batch.action, batch.log_probability, batch.advantage, batch.value_target)
         action, old, advantage, target = (tensor(column, self.device) for column in columns)
         old_value = None if batch.value is None else tensor(batch.value, self.device)
-        return loss(logits, value, action, old, advantage, target, self.config, old_value)
+        return loss(policy, value, action, old, advantage, target, self.config, old_value)

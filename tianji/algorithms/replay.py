@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tianji.algorithms.state import Arrays
+from tianji.environments.description import EnvDescription
 from tianji.layout import Views, ages
 
 COLUMNS = ("observation", "action", "reward", "terminated", "starts", "age")
@@ -28,6 +29,8 @@ class Experience:
     producer: int
     sequence: int
     """Number of the chunk: 0, 1, 2, ... for each producer."""
+    goes_on: bool = True
+    """Whether it begins with the last observations of the chunk before."""
 
 
 class Replay:
@@ -42,15 +45,12 @@ class Replay:
         and rows after a gap in the sequence take the place of some.
     streams
         number of environments, over all producers.
-    observation_shape, observation_dtype
-        shape and type of one observation (one frame).
-    stack
-        number of observations (frames) in one input of the network, S.
+    describe
+        describes the environment: an observation (one frame), an action, and the number of frames in a stack, S.
     """
 
-    def __init__(
-        self, capacity: int, streams: int, observation_shape: tuple[int, ...], observation_dtype: str, stack: int = 1
-    ) -> None:
+    def __init__(self, capacity: int, streams: int, describe: EnvDescription) -> None:
+        stack, actions = describe.stack, describe.actions
         self.streams = streams
         self.stack = stack
         self.rows = -(-capacity // streams) + stack + 1
@@ -58,8 +58,8 @@ class Replay:
         self.size = 0
         """Number of transitions stored."""
         total = streams * self.rows
-        self._observation = np.zeros((total, *observation_shape), observation_dtype)
-        self._action = np.zeros(total, np.int64)
+        self._observation = np.zeros((total, *describe.stored_shape), describe.stored_dtype)
+        self._action = np.zeros((total, *actions.stored_shape), actions.stored_dtype)
         self._reward = np.zeros(total, np.float32)
         self._terminated = np.zeros(total, bool)
         self._starts = np.zeros(total, bool)
@@ -90,12 +90,12 @@ class Replay:
             if a stream has no room for a chunk's steps, or there is no stream for this producer.
         """
         chunk, producer = experience.views, experience.producer
-        steps, environments = chunk["action"].shape
+        steps, environments = chunk["reward"].shape
         if 2 * steps + 1 > self.rows:  # The observations of a chunk in which every episode lasts one step.
             raise ValueError(f"two chunks of {steps} steps do not fit into a replay of {self.rows} rows for each environment")
         if (producer + 1) * environments > self.streams:
             raise ValueError(f"producer {producer} of {environments} environments exceeds the replay's {self.streams} streams")
-        goes_on = self._sequence.get(producer) == experience.sequence - 1
+        goes_on = experience.goes_on and self._sequence.get(producer) == experience.sequence - 1
         self._sequence[producer] = experience.sequence
         if self.stack > 1:
             age = ages(chunk["terminated"] | chunk["truncated"], chunk["age"], self.stack)
@@ -159,7 +159,7 @@ class Replay:
         return {
             "observation": observation,
             "next_observation": following,
-            "action": self._action.take(at),
+            "action": self._action.take(at, axis=0),
             "reward": self._reward.take(at),
             "terminated": self._terminated.take(at),
         }

@@ -11,14 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tianji.algorithms import base
-from tianji.algorithms.distributions import Categorical
+from tianji.algorithms.distributions import from_scores
 from tianji.algorithms.flat import Vector
 from tianji.environments.description import EnvDescription
 from tianji.layout import Views, stacked
 
 P = ParamSpec("P")
 Both = Callable[[NDArray[Any]], tuple[Vector, Vector]]
-"""Function from features [N, ...] to logits [N, A] and state values [N]."""
+"""Function from features [N, ...] to scores [N, S] and state values [N]."""
 ROWS_TOGETHER = 8
 """Number of rows above that which BLAS processes at a time (4 on the machines tested)."""
 
@@ -29,7 +29,8 @@ class Rollouts:
 
     features: Any
     """Encoded observations, [N, ...]: a NumPy array, or rows on the updater's device (`Updater.place`)."""
-    action: NDArray[np.int64]
+    action: NDArray[Any]
+    """Actions as chunks hold them, [N, ...]."""
     log_probability: NDArray[np.float32]
     """Log-probability of each action under the policy around which the loss clips, [N]: usually the behaviour policy."""
     advantage: NDArray[np.float32]
@@ -54,7 +55,7 @@ class Updater(base.Updater[Rollouts], Protocol):
         """State values [N]."""
 
     def both(self, features: NDArray[Any]) -> tuple[Vector, Vector]:
-        """Logits [N, A] and state values [N]."""
+        """Scores [N, S] and state values [N]."""
 
     def place(self, features: NDArray[Any]) -> Any:
         """The rows where updates are computed, to be indexed as before.
@@ -86,7 +87,7 @@ def by_length(
     return whole
 
 
-def beside(chunks: Sequence[Views], name: str) -> NDArray[Any]:
+def joined(chunks: Sequence[Views], name: str) -> NDArray[Any]:
     """One field of all chunks side by side, [T, sum of B]."""
     return chunks[0][name] if len(chunks) == 1 else np.concatenate([chunk[name] for chunk in chunks], axis=1)
 
@@ -125,8 +126,9 @@ class Fragment:
 
     def __init__(self, chunks: Sequence[Views], describe: EnvDescription) -> None:
         names = ("action", "reward", "terminated", "truncated", "log_probability")
-        self.action, self.reward, self.terminated, self.truncated, self.behaviour = (beside(chunks, name) for name in names)
+        self.action, self.reward, self.terminated, self.truncated, self.behaviour = (joined(chunks, name) for name in names)
         self._features, self._finals = observations(chunks, describe)
+        self._actions, self._rows = describe.actions, self.reward.size
 
     def values(self, values_of: Callable[[NDArray[Any]], Vector]) -> tuple[Vector, Vector]:
         """Values of the observations and of the next ones. A truncated step's next observation is its episode's last."""
@@ -134,12 +136,17 @@ class Fragment:
 
     def outputs(self, both: Both) -> tuple[Vector, Vector, Vector]:
         """Log-probabilities of the actions taken, and the two results of `values`, under one policy."""
-        logits, values = both(self._features)
-        now = Categorical(logits[: self.action.size].T).log_probability(self.action.reshape(-1))
-        return now.reshape(self.action.shape), *self._with_next(values, lambda finals: both(finals)[1])
+        scores, values = both(self._features)
+        now = from_scores(self._actions, scores[: self._rows]).log_probability(self._acted)
+        return now.reshape(self.reward.shape), *self._with_next(values, lambda finals: both(finals)[1])
+
+    @property
+    def _acted(self) -> NDArray[Any]:
+        """Actions as rows."""
+        return self.action.reshape(self._rows, *self.action.shape[2:])
 
     def _with_next(self, values: Vector, values_of: Callable[[NDArray[Any]], Vector]) -> tuple[Vector, Vector]:
-        value = values.reshape(-1, self.action.shape[1])
+        value = values.reshape(-1, self.reward.shape[1])
         next_value = value[1:]
         if len(self._finals):
             next_value = next_value.copy()
@@ -157,7 +164,7 @@ class Fragment:
         """Batch with these columns [T, B] as rows."""
         given = (log_probability, advantage, value_target, value, weight)
         columns: list[Any] = [None if column is None else column.reshape(-1) for column in given]
-        return Rollouts(self._features[: self.action.size], self.action.reshape(-1), *columns)
+        return Rollouts(self._features[: self._rows], self._acted, *columns)
 
 
 def padded(features: NDArray[Any]) -> NDArray[Any]:

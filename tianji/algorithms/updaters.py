@@ -27,6 +27,11 @@ def check(config: TrainConfig, network: FlatNetwork) -> None:
         raise ConfigError(f"updater 'numpy' computes perceptrons only, not {network.name}; use updater 'auto'")
     # A factory's network must have the outputs of the kinds that the algorithm trains.
     trained = KINDS[config.hyperparameters.networks[0]]
+    if issubclass(trained, ActionValueNetwork) and network.actions.kind != "discrete":
+        raise ConfigError(
+            f"algo {config.algo} chooses among Discrete actions, and those of environment {config.env} are "
+            f"{network.actions}: use algo ppo or impala"
+        )
     if issubclass(trained, ActionValueNetwork) != isinstance(network, ActionValueNetwork):
         raise ConfigError(
             f"algo {config.algo} trains {trained.outputs_of(network.actions)}; what network.factory {config.network.factory} "
@@ -39,7 +44,7 @@ def check(config: TrainConfig, network: FlatNetwork) -> None:
         )
 
 
-def make(config: TrainConfig, network: FlatNetwork, weights: Vector) -> Any:
+def make_updater(config: TrainConfig, network: FlatNetwork, weights: Vector) -> Any:
     """Make the fastest updater that supports the configuration.
 
     Hand-derived gradients (modules `..._numpy`) serve perceptrons on a CPU. torch computes everything else; its import takes a

@@ -20,7 +20,7 @@ NAMED = (
 MAY_CHANGE = (
     "stop_return", "stop_steps", "stop_seconds", "device", "updater", "channel", "launcher", "ray_address", "ray_placement",
     "placement", "encrypt", "learner_threads", "restarts", "silence_seconds", "replace_silent", "not_finite",
-    "snapshot_every_steps", "checkpoint_seconds", "checkpoint_replay", "chunk_slots", "batch_chunks"
+    "snapshot_every_steps", "checkpoint_seconds", "checkpoint_replay", "chunk_slots", "batch_chunks", "loggers", "evaluation"
 )  # fmt: skip
 """Settings that may be changed when a run is resumed."""
 
@@ -48,28 +48,35 @@ def add_setting(parser: ArgumentParser, name: str, about: str, metavar: str | No
 
 def settings(options: Any) -> TrainConfig:
     """Settings from the defaults, the file, the named options and `--set`; later ones win."""
-    if options.resume is not None:
+    if getattr(options, "resume", None) is not None:
         return _resumed(options)
-    data: dict[str, Any] = read_toml(options.config) if options.config else {}
+    file = getattr(options, "config", None)
+    data: dict[str, Any] = read_toml(file) if file else {}
     for name in NAMED:
-        if getattr(options, name) is not None:
+        if getattr(options, name, None) is not None:
             data[name] = getattr(options, name)
+    for argument in getattr(options, "env_arg", ()):
+        if "=" not in argument:
+            raise ConfigError(f"--env-arg {argument}: write it as NAME=VALUE, for instance continuous=true")
+        assign(data, f"environment.args.{argument}")
     for assignment in options.set:
         assign(data, assignment)
     if "env" not in data:
         raise ConfigError(
             "train: --env is missing; name a Gymnasium environment, for instance CartPole-v1, or your own as module:Class"
         )
-    return convert(data, TrainConfig, str(options.config) if options.config else "train")
+    return convert(data, TrainConfig, str(file) if file else "train")
 
 
 def _resumed(options: Any) -> TrainConfig:
     """Settings that a run started with, with the permitted changes."""
     from tianji.run_folder import RunFolder
 
-    for name in ("out", "config"):
-        if getattr(options, name) is not None:
-            raise ConfigError(f"--{name} and --resume: a run is resumed in its own folder, with its own settings")
+    for name in ("out", "config", "env_arg"):
+        if getattr(options, name, None):
+            raise ConfigError(
+                f"--{name.replace('_', '-')} and --resume: a run is resumed in its own folder, with its own settings"
+            )
     before = RunFolder(options.resume).read_config()
     data: dict[str, Any] = msgspec.to_builtins(before)
     for name in NAMED:

@@ -8,6 +8,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from programs.cli import DONE, FAILED, INTERRUPTED
 from tianji.commands.settings import add_setting, settings
 from tianji.commands.trust import TRUST, code_of
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     from argparse import _SubParsersAction
 
     from tianji.launch.events import Heard
-    from tianji.run.tensorboard import Curves
+    from tianji.run.curves import Curves
     from tianji.run.watch import Result
 
 
@@ -30,7 +32,10 @@ def add(commands: _SubParsersAction[Any]) -> None:
     one.add_argument(
         "--env",
         metavar="ID",
-        help="a Gymnasium environment with Discrete actions: a registered id, or MODULE:CLASS of your own (required)",
+        help="a Gymnasium environment: a registered id, or MODULE:CLASS of your own (required)",
+    )
+    one.add_argument(
+        "--env-arg", action="append", default=[], metavar="NAME=VALUE", help="an argument of the environment's constructor"
     )
     add_setting(one, "algo", "the algorithm")
     one.add_argument("--config", type=Path, metavar="FILE.toml", help="settings, as `tianji.TrainConfig` has them")
@@ -56,19 +61,21 @@ def add(commands: _SubParsersAction[Any]) -> None:
 def train(options: Namespace) -> int:
     """Train, and print the result in seconds and steps."""
     from tianji.launch.events import RoleFailed
-    from tianji.run.training import check, check_state
+    from tianji.run.training import check, check_state, formed, settled
     from tianji.run_folder import RunFolder, check_new, state_path
 
     config = settings(options)
     if options.out is not None:
         check_new(options.out)
     description = check(config)
+    config = formed(config, description)
     print(
         f"{config.algo} on {config.env}: {_groups(config)}{config.actors} actor{'s' * (config.actors > 1)} x "
-        f"{config.envs_per_actor} environments, seed {config.seed}",
+        f"{config.envs_per_actor} environments{' as one vector' * bool(description.autoreset)}, seed {config.seed}",
         flush=True,
     )
     if options.dry_run:
+        config = settled(config, description)
         from tianji.run.preview import preview
 
         if options.resume is not None:
@@ -103,10 +110,13 @@ def _train(options: Namespace, config: TrainConfig) -> Result:
     """Train, and show progress."""
     from tianji.launch.events import Trouble
     from tianji.run.display import Display, Live
+    from tianji.run.loggers import LOGGERS
     from tianji.run.training import train as run_training
     from tianji.run_folder import RunFolder
 
     folder, live = options.resume or options.out, Live()
+    for name in config.loggers:
+        LOGGERS.get(name)  # An unknown one is refused before anything starts.
     # Training reports if nothing was stored.
     if options.resume is not None and (run_folder := RunFolder(options.resume)).progress.exists():
         live.go_on(run_folder.read_tally())
@@ -123,9 +133,11 @@ def _train(options: Namespace, config: TrainConfig) -> Result:
             if news and folder is not None:
                 if not curves:
                     # Opened at the first record: the import takes a while, and roles are starting.
-                    from tianji.run.tensorboard import Curves
+                    from tianji.run.curves import Curves
 
-                    curves.append(stack.enter_context(Curves(folder)))
+                    plain = msgspec.to_builtins(config)
+                    made = [LOGGERS.get(name)(folder, plain) for name in config.loggers]
+                    curves.append(stack.enter_context(Curves(made)))
                 curves[0].add(live)
 
         return run_training(config, listen, out=folder, resume=options.resume is not None)

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from programs.cli import ConfigError
+from tianji import held
 from tianji.config import TrainConfig
 
 TRUST = "import the code (MODULE:CLASS) that the run's folder names: only for a folder that you know"
@@ -32,5 +33,6 @@ def check_trust(config: TrainConfig, folder: Path, said: Iterable[str | None], *
 def code_of(config: TrainConfig) -> list[str]:
     """Code of the user's own that settings name, as MODULE:NAME."""
     factory = config.network.factory
-    named = [config.env, *([factory] if isinstance(factory, str) else [])]
-    return [name for name in named if ":" in name]
+    wrappers = [name for name in config.environment.wrapper_names if not name.startswith("gymnasium.")]
+    named = [config.env, *([factory] if isinstance(factory, str) else []), *wrappers]
+    return [name for name in named if ":" in name and not held.is_held(name)]

@@ -45,7 +45,7 @@ def table() -> list[str]:
     return lines
 
 
-def make(chosen: Mapping[str, Any], facts: Facts) -> Discipline:
+def make_discipline(chosen: Mapping[str, Any], facts: Facts) -> Discipline:
     """Make the discipline of a run. Of `auto`, it is the one under which the run begins.
 
     Parameters

@@ -9,6 +9,8 @@ from __future__ import annotations
 import functools
 import importlib
 import importlib.util
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, cast
 
 import gymnasium as gym
@@ -36,28 +38,26 @@ def whole_games(config: AtariConfig) -> AtariConfig:
     return msgspec.structs.replace(config, episodic_life=False, clip_rewards=False)
 
 
-def make(env_id: str, config: AtariConfig) -> gym.Env:
+def make_game(env_id: str, config: AtariConfig, args: Mapping[str, Any] = MappingProxyType({})) -> gym.Env:
     """Make one game. An observation is one frame, bytes [screen, screen].
 
     When a game ends, the `info` of its last step has an entry "episode" for the whole game: the unclipped return "r" and the
     length "l" in steps. Steps in which the wrapper presses FIRE count.
+
+    Parameters
+    ----------
+    args
+        arguments of the game, such as its mode, beside those that the wrappers need.
 
     Raises
     ------
     ConfigError
         if the packages of the extra `atari` are not installed.
     """
-    if missing := [name for name in ("ale_py", "cv2") if importlib.util.find_spec(name) is None]:
-        raise ConfigError(
-            f"environment {env_id}: {' and '.join(missing)} not installed; pip install 'tianji-bench[atari]' brings what "
-            "Atari games need"
-        )
-    ale_py = importlib.import_module("ale_py")
-    # The first game of a process prints a banner otherwise.
-    ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
-    gym.register_envs(ale_py)
+    prepare(env_id)
     # Frames are read from the emulator. The observation of `step` is not used, and is cheapest in grey.
-    game = gym.make(env_id, obs_type="grayscale", frameskip=1, repeat_action_probability=0.0, disable_env_checker=True)
+    own = {"obs_type": "grayscale", "frameskip": 1, "repeat_action_probability": 0.0}
+    game = gym.make(env_id, disable_env_checker=True, **{**args, **own})
     env: gym.Env = AtariPreprocessing(game, config.noop_max, config.frame_skip, config.screen)
     env = RecordEpisodeStatistics(env)
     if config.subtract_background:
@@ -69,6 +69,19 @@ def make(env_id: str, config: AtariConfig) -> gym.Env:
     return TransformReward(env, _sign) if config.clip_rewards else env
 
 
+def prepare(env_id: str) -> None:
+    """Register the games. `ConfigError` if the packages of the extra `atari` are not installed."""
+    if missing := [name for name in ("ale_py", "cv2") if importlib.util.find_spec(name) is None]:
+        raise ConfigError(
+            f"environment {env_id}: {' and '.join(missing)} not installed; pip install 'tianji-bench[atari]' brings what "
+            "Atari games need"
+        )
+    ale_py = importlib.import_module("ale_py")
+    # The first game of a process prints a banner otherwise.
+    ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
+    gym.register_envs(ale_py)
+
+
 def _sign(reward: float) -> float:
     return float(np.sign(reward))
 
@@ -77,7 +90,7 @@ def _sign(reward: float) -> float:
 def background(env_id: str, screen: int, frame_skip: int, noop_max: int) -> NDArray[np.int16]:
     """Each pixel's median over random play, [screen, screen]. It has a fixed seed, so that all processes agree."""
     plain = AtariConfig(screen=cast(Any, screen), frame_skip=frame_skip, noop_max=noop_max, fire_reset=True)
-    env = make(env_id, whole_games(plain))
+    env = make_game(env_id, whole_games(plain))
     rng = np.random.default_rng(0)
     try:
         frames = [env.reset(seed=0)[0]]

@@ -4,33 +4,45 @@ from __future__ import annotations
 
 import difflib
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
+from gymnasium.wrappers import TimeLimit
 
 from programs.cli import ConfigError
-from tianji import references
-from tianji.config import AtariConfig, SimulatorConfig
+from tianji import held, references
+from tianji.config import AtariConfig, EnvironmentConfig, SimulatorConfig
 from tianji.environments import atari
+from tianji.environments.actions import Actions
 from tianji.environments.delays import Picture
 from tianji.environments.description import EnvDescription
+from tianji.environments.spaces import actions_of, pixels_of
+from tianji.environments.wrappers import Packed, prepared, wrapped
 from tianji.faults import told
 
 log = logging.getLogger(__name__)
 
-ATARI = AtariConfig()
+ATARI, PLAIN = AtariConfig(), EnvironmentConfig()
 SHIPPED = ("gymnasium", "ale_py")
 """Packages whose environments may share a process with a learner."""
+
+EXTRAS = {"Box2D": "box2d", "MuJoCo": "mujoco", "pygame": "box2d"}
+"""Packages that environments of Gymnasium need, and the extra that brings each."""
 
 Tell = Callable[[str], object]
 """Function that is told of a call into an environment before it begins: `constructor`, `reset`, `step` or `close`."""
 
 
-def make(env_id: str, games: AtariConfig = ATARI, simulator: SimulatorConfig | None = None) -> gym.Env:
-    """Make one environment, without Gymnasium's checks for authors of environments.
+def make_env(
+    env_id: str,
+    games: AtariConfig = ATARI,
+    simulator: SimulatorConfig | None = None,
+    settings: EnvironmentConfig = PLAIN,
+) -> gym.Env:
+    """Make one environment, without Gymnasium's checks for authors of environments. Its observations are arrays.
 
     A simulator's delays are not added here; `together` and `tianji.environments.delays.Delayed` add them.
 
@@ -38,24 +50,33 @@ def make(env_id: str, games: AtariConfig = ATARI, simulator: SimulatorConfig | N
     ----------
     env_id
         an id registered with Gymnasium, or `module:name`. In the second form the module's class or function `name` is called
-        without arguments. A module without that name may instead register an environment with that id.
+        with the arguments of `settings`. A module without that name may instead register an environment with that id.
     games
         wrappers, if it is an Atari game.
     simulator
         whether observations are drawn as pictures.
+    settings
+        arguments and wrappers.
 
     Raises
     ------
     ConfigError
-        if `module:name` gives no environment, or observations cannot be drawn.
+        if `module:name` gives no environment, a wrapper cannot be used, or observations cannot be drawn.
     """
-    return _drawn(_plain(env_id, games), env_id, simulator)
+    env = wrapped(_plain(env_id, games, settings), settings, f"environment {env_id}")
+    return prepared(_drawn(env, env_id, simulator), settings.stack, f"environment {env_id}")
 
 
-def _plain(env_id: str, games: AtariConfig) -> gym.Env:
+def _plain(env_id: str, games: AtariConfig, settings: EnvironmentConfig, *, checked: bool = False) -> gym.Env:
+    """The environment as its author made it, with the time limit of the settings."""
+    limit, args = settings.time_limit, settings.args
     if atari.is_atari(env_id):
-        return atari.make(env_id, games)
-    return _own(env_id) if is_own(env_id) else gym.make(env_id, disable_env_checker=True)
+        env = atari.make_game(env_id, games, args)
+    elif is_own(env_id):
+        env = _own(env_id, args)
+    else:
+        return gym.make(env_id, max_episode_steps=limit, disable_env_checker=None if checked else True, **args)
+    return env if limit is None else TimeLimit(env, limit)
 
 
 def _drawn(env: gym.Env, env_id: str, simulator: SimulatorConfig | None) -> gym.Env:
@@ -64,12 +85,14 @@ def _drawn(env: gym.Env, env_id: str, simulator: SimulatorConfig | None) -> gym.
     return Picture(env, simulator.picture, f"environment {env_id}", simulator.grain)
 
 
-def is_shipped(env_id: str) -> bool:
+def is_shipped(env_id: str, settings: EnvironmentConfig = PLAIN) -> bool:
     """Whether a package of `SHIPPED` registers this environment, without wrappers of others.
 
     Everybody runs the code of these. Any other environment may raise, hang, or end its process, which no exception handler
     stops; so it never shares a process with a learner or a launcher.
     """
+    if any(name.partition(":")[0].partition(".")[0] not in SHIPPED for name in settings.wrapper_names):
+        return False
     if atari.is_atari(env_id):
         return True
     found = None if is_own(env_id) else gym.registry.get(env_id)
@@ -85,43 +108,57 @@ def is_own(env_id: str) -> bool:
 
 def imported(env_id: str) -> None:
     """Import the module of a user's own environment, which takes time and is no call into it. Raises ConfigError."""
-    if is_own(env_id):
+    if is_own(env_id) and not held.is_held(env_id):
         references.module_of(env_id, f"environment {env_id}")
 
 
-def _own(env_id: str) -> gym.Env:
+def _own(env_id: str, args: Mapping[str, Any]) -> gym.Env:
     where = f"environment {env_id}"
+    if held.is_held(env_id):
+        return _an_environment(references.call(held.get(env_id, where), where, **args), where)
     module, name = references.module_of(env_id, where)
     registered = name in gym.registry or any(known.startswith(f"{name}-v") for known in gym.registry)
     if registered and not hasattr(module, name):
-        return references.attempt(lambda: gym.make(env_id, disable_env_checker=True), f"{where}: when it is made")
-    env = references.call(references.attribute_of(module, name, where, gym.registry), where)
+        return references.attempt(lambda: gym.make(env_id, disable_env_checker=True, **args), f"{where}: when it is made")
+    return _an_environment(references.call(references.attribute_of(module, name, where, gym.registry), where, **args), where)
+
+
+def _an_environment(env: Any, where: str) -> gym.Env:
     if not isinstance(env, gym.Env):
         raise ConfigError(f"{where}: it returns an object of type {type(env).__name__}, and no gymnasium.Env")
     return env
 
 
-def describe(env_id: str, games: AtariConfig = ATARI, simulator: SimulatorConfig | None = None) -> EnvDescription:
+def describe(
+    env_id: str,
+    games: AtariConfig = ATARI,
+    simulator: SimulatorConfig | None = None,
+    settings: EnvironmentConfig = PLAIN,
+) -> EnvDescription:
     """Make the environment once and read its spaces. Unless it is shipped (`is_shipped`), it is also tried for one step.
 
     Parameters
     ----------
-    games, simulator
-        as `make` takes them.
+    games, simulator, settings
+        as `make_env` takes them.
 
     Raises
     ------
     ConfigError
         for an environment that is unknown or cannot be made, for spaces that are not supported, and for observations that
-        cannot be drawn. Observations must be Box or Discrete, and actions Discrete.
+        cannot be drawn.
     """
-    with described(env_id, games, simulator) as description:
+    with described(env_id, games, simulator, settings) as description:
         return description
 
 
 @contextmanager
 def described(
-    env_id: str, games: AtariConfig, simulator: SimulatorConfig | None, tell: Tell = lambda deed: None
+    env_id: str,
+    games: AtariConfig,
+    simulator: SimulatorConfig | None,
+    settings: EnvironmentConfig = PLAIN,
+    tell: Tell = lambda deed: None,
 ) -> Iterator[EnvDescription]:
     """Context with the description of an environment, which is open in it. Raises the errors of `describe`.
 
@@ -134,7 +171,11 @@ def described(
     imported(env_id)
     tell("constructor")
     try:
-        env = _plain(env_id, games) if is_own(env_id) or atari.is_atari(env_id) else gym.make(env_id)
+        env = _plain(env_id, games, settings, checked=True)
+    except TypeError as error:
+        if not settings.args:
+            raise ConfigError(f"{where}: its constructor raises {told(error)}") from error
+        raise ConfigError(f"{where}: given {', '.join(settings.args)}, its constructor raises {told(error)}") from error
     except (gym.error.Error, ModuleNotFoundError, AttributeError, ValueError) as error:
         raise ConfigError(_unknown(env_id, error)) from None
     except (ConfigError, KeyboardInterrupt):
@@ -142,12 +183,15 @@ def described(
     except BaseException as error:  # Also SystemExit.
         raise ConfigError(f"{where}: its constructor raises {told(error)}") from error
     try:
-        description = _read(env, env_id, games)
-        if not is_shipped(env_id):
-            _rehearse(env, where, tell)
-        if simulator is not None and simulator.picture is not None:
-            description = _read(_drawn(env, env_id, simulator), env_id, games)
-        yield description
+        _check_spaces(env, where)
+        actions = actions_of(env.action_space, where)
+        shipped = is_shipped(env_id, settings)
+        if not shipped:
+            _rehearse(env, where, actions, tell)
+        env = wrapped(env, settings, where)
+        _check_spaces(env, where)
+        stack = games.stack if atari.is_atari(env_id) else settings.stack
+        yield _read(prepared(_drawn(env, env_id, simulator), stack, where), env_id, stack, shipped=shipped)
     finally:
         tell("close")
         try:
@@ -156,27 +200,23 @@ def described(
             log.warning("%s: its close raises %s", where, told(error))
 
 
-def _read(env: gym.Env, env_id: str, games: AtariConfig) -> EnvDescription:
-    """Description of an environment from its spaces."""
-    where = f"environment {env_id}"
-    observation, action = (getattr(env, name, None) for name in ("observation_space", "action_space"))
-    for name, space in (("observation_space", observation), ("action_space", action)):
-        if not isinstance(space, gym.Space):
+def _check_spaces(env: gym.Env, where: str) -> None:
+    for name in ("observation_space", "action_space"):
+        if not isinstance(getattr(env, name, None), gym.Space):
             raise ConfigError(f"{where}: it has no {name}; its constructor must set one of gymnasium.spaces")
-    if not isinstance(action, gym.spaces.Discrete):
-        raise ConfigError(f"{where}: its actions are {type(action).__name__}; only Discrete actions are supported")
-    if action.start != 0:
-        raise ConfigError(f"{where}: its actions start at {action.start}; only Discrete actions from 0 are supported")
-    stack = games.stack if atari.is_atari(env_id) else 1
-    if isinstance(observation, gym.spaces.Box):
-        shape, dtype = observation.shape, observation.dtype.str
-        return EnvDescription(env_id, shape, dtype, 0, int(action.n), stack, is_shipped(env_id))
-    if isinstance(observation, gym.spaces.Discrete) and observation.start == 0:
-        return EnvDescription(env_id, (), "<i8", int(observation.n), int(action.n), shipped=is_shipped(env_id))
-    raise ConfigError(f"{where}: its observations are {observation}; only Box and Discrete (from 0) are supported")
 
 
-def _rehearse(env: gym.Env, where: str, tell: Tell) -> None:
+def _read(env: gym.Env, env_id: str, stack: int, *, shipped: bool) -> EnvDescription:
+    """Description of an environment from its spaces, once it is prepared."""
+    space, actions = env.observation_space, actions_of(env.action_space, f"environment {env_id}")
+    if isinstance(space, gym.spaces.Discrete):
+        return EnvDescription(env_id, (), "<i8", int(space.n), actions, shipped=shipped)
+    if isinstance(env, Packed):
+        return EnvDescription(env_id, space.shape, space.dtype.str, 0, actions, shipped=shipped, branches=env.branches)
+    return EnvDescription(env_id, space.shape, space.dtype.str, 0, actions, stack, shipped, pixels_of(space))
+
+
+def _rehearse(env: gym.Env, where: str, actions: Actions, tell: Tell) -> None:
     """Try one reset and one step as in training, so that errors are reported before actors start.
 
     Raises
@@ -184,9 +224,10 @@ def _rehearse(env: gym.Env, where: str, tell: Tell) -> None:
     ConfigError
         if the environment raises, or returns something that does not match Gymnasium's interface or its own space.
     """
+    action = actions.given(np.zeros((1, *actions.stored_shape), actions.stored_dtype))[0]
     for name, wanted, deed in (
         ("reset", "(observation, info)", lambda: env.reset(seed=0, options=None)),
-        ("step", "(observation, reward, terminated, truncated, info)", lambda: env.step(np.int64(0))),
+        ("step", "(observation, reward, terminated, truncated, info)", lambda: env.step(action)),
     ):
         tell(name)
         result = references.attempt(deed, f"{where}: asked to {name}")
@@ -196,9 +237,9 @@ def _rehearse(env: gym.Env, where: str, tell: Tell) -> None:
             raise ConfigError(f"{where}: its {name} returns an observation {misfit}")
 
 
-def _misfit(observation: Any, space: gym.spaces.Box | gym.spaces.Discrete) -> str | None:
+def _misfit(observation: Any, space: gym.Space) -> str | None:
     """Description of what is wrong with an observation. A Box's bounds and its type, which NumPy converts, are not checked."""
-    if isinstance(space, gym.spaces.Discrete):
+    if not isinstance(space, gym.spaces.Box):
         return None if space.contains(observation) else f"that is not in its observation_space, {space}: {observation!r}"
     try:
         shape = np.shape(observation)
@@ -208,9 +249,10 @@ def _misfit(observation: Any, space: gym.spaces.Box | gym.spaces.Discrete) -> st
 
 
 def _unknown(env_id: str, error: Exception) -> str:
-    if isinstance(error, gym.error.DependencyNotInstalled) and "Box2D" in str(error):
-        # Gymnasium's own hint leads to a package that needs a compiler.
-        return f"environment {env_id}: Box2D is not installed; pip install 'tianji-bench[box2d]' brings it"
+    for package, extra in EXTRAS.items():
+        if isinstance(error, gym.error.DependencyNotInstalled) and package.lower() in str(error).lower():
+            # Gymnasium's own hint leads to packages of other versions, or to one that needs a compiler.
+            return f"environment {env_id}: {package} is not installed; pip install 'tianji-bench[{extra}]' brings it"
     near = difflib.get_close_matches(env_id, gym.registry.keys(), n=1)
     hint = f"did you mean {near[0]}?" if near and near[0] != env_id else "give the id of a registered Gymnasium environment"
     return f"environment {env_id}: {' '.join(str(error).split())}; {hint}"

@@ -21,7 +21,8 @@ from msgspec import Struct
 
 from programs.cli import ConfigError
 from programs.process import die_with_parent, name_process
-from tianji.config import AtariConfig, SimulatorConfig
+from tianji import held
+from tianji.config import AtariConfig, EnvironmentConfig, SimulatorConfig
 from tianji.environments.description import EnvDescription
 
 PATIENCE_S = 10.0
@@ -33,11 +34,13 @@ PARTING_S = 1.0
 
 
 class Question(Struct, frozen=True):
-    """The environment to describe; see `tianji.environments.making.describe`."""
+    """The environment to describe; see `tianji.environments.forms.described`."""
 
     env_id: str
     games: AtariConfig
     simulator: SimulatorConfig | None
+    settings: EnvironmentConfig
+    lanes: int
     parent: int
     import_path: tuple[str, ...]
 
@@ -56,6 +59,8 @@ def describe_apart(
     simulator: SimulatorConfig | None,
     limit_s: float | None,
     tell: Callable[[str], object] = lambda text: None,
+    settings: EnvironmentConfig | None = None,
+    lanes: int = 1,
 ) -> EnvDescription:
     """Describe an environment in a process of its own.
 
@@ -65,16 +70,26 @@ def describe_apart(
         seconds that each call into the environment may take. None: any.
     tell
         is told in one line of a call that takes long.
+    lanes
+        environments of an actor.
 
     Raises
     ------
     ConfigError
         as `describe` raises it, and if the process ends or a call does not return in time.
     """
-    question = Question(env_id, games, simulator, os.getpid(), tuple(map(str, sys.path)))
+    settings, path = settings or EnvironmentConfig(), tuple(map(str, sys.path))
+    question = Question(env_id, games, simulator, settings, lanes, os.getpid(), path)
+    inherits, variables = held.inherited(env_id)
     with subprocess.Popen(
-        [sys.executable, "-m", "tianji.environments.probe"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        [sys.executable, "-m", "tianji.environments.probe"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, **variables},
+        pass_fds=inherits,
     ) as process:
+        for descriptor in inherits:
+            os.close(descriptor)
         assert process.stdin is not None
         assert process.stdout is not None
         try:
@@ -141,10 +156,11 @@ def main() -> int:
     def say(answer: Answer) -> None:
         answers.write(msgspec.json.encode(answer) + b"\n")
 
-    from tianji.environments.making import described
+    from tianji.environments.forms import described
 
     try:
-        with described(question.env_id, question.games, question.simulator, lambda doing: say(Answer(doing=doing))) as found:
+        asked = question.env_id, question.lanes, question.games, question.simulator, question.settings
+        with described(*asked, lambda doing: say(Answer(doing=doing))) as found:
             say(Answer(found))
     except ConfigError as refused:
         say(Answer(refusal=str(refused)))

@@ -22,7 +22,7 @@ from gymnasium.vector import SyncVectorEnv
 
 from tianji.config import AtariConfig, SimulatorConfig
 from tianji.environments.delays import Delayed, Delays
-from tianji.environments.making import make
+from tianji.environments.making import make_env
 from tianji.settings import convert
 
 ID = "Simulated-v0"
@@ -42,7 +42,7 @@ def single(env: str, simulator: Mapping[str, Any], atari: Mapping[str, Any] | No
     Parameters
     ----------
     env
-        as `tianji.environments.vector.make` takes it.
+        as `tianji.environments.making.make_env` takes it.
     simulator, atari
         fields of `SimulatorConfig` and `AtariConfig`.
     number
@@ -54,7 +54,7 @@ def single(env: str, simulator: Mapping[str, Any], atari: Mapping[str, Any] | No
         for an unknown field or a wrong value.
     """
     config, games = _read(simulator, atari)
-    return Delayed(make(env, games, config), config, number)
+    return Delayed(make_env(env, games, config), config, number)
 
 
 class SimulatedVector(SyncVectorEnv):  # type: ignore[misc]
@@ -80,7 +80,7 @@ class SimulatedVector(SyncVectorEnv):  # type: ignore[misc]
         first: int = 0,
     ) -> None:
         config, games = _read(simulator, atari)
-        super().__init__([lambda: make(env, games, config)] * num_envs)
+        super().__init__([lambda: make_env(env, games, config)] * num_envs)
         self._waits = Delays(config, range(first, first + num_envs))
         self._ended = np.zeros(num_envs, bool)
 

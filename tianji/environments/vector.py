@@ -12,10 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from programs.cli import ConfigError
-from tianji.config import AtariConfig, SimulatorConfig
+from tianji.config import AtariConfig, EnvironmentConfig, SimulatorConfig
+from tianji.environments.actions import Actions
 from tianji.environments.delays import Delays
-from tianji.environments.making import ATARI, imported, make
+from tianji.environments.making import ATARI, PLAIN, imported, make_env
 from tianji.environments.place import CLOSE, CONSTRUCTOR, DEEDS, RESET, STEP, Place
+from tianji.environments.spaces import actions_of
 from tianji.faults import EnvironmentFailed, Misshapen, told
 
 log = logging.getLogger(__name__)
@@ -88,6 +90,10 @@ class Environments:
         numbers of these environments over all actors.
     place
         is told of each call into an environment. None: nobody is.
+    settings
+        arguments and wrappers.
+    actions
+        how actions are given to the environments. None: as their space says.
 
     Raises
     ------
@@ -107,15 +113,18 @@ class Environments:
         games: AtariConfig = ATARI,
         simulator: SimulatorConfig | None = None,
         place: Place | None = None,
+        settings: EnvironmentConfig = PLAIN,
+        actions: Actions | None = None,
     ) -> None:
         self._id, self._numbers, self._place = env_id, list(numbers), place or Place()
         imported(env_id)
         self._envs: list[gym.Env] = []
         for i in range(len(self._numbers)):
             with self._call(i, CONSTRUCTOR):
-                self._envs.append(make(env_id, games, simulator))
+                self._envs.append(make_env(env_id, games, simulator, settings))
         self._steps = [env.step for env in self._envs]
         self._codes = [Place.code(number, STEP) for number in self._numbers]
+        self._given = (actions or actions_of(self._envs[0].action_space, f"environment {env_id}")).given
         space = self._envs[0].observation_space
         self._shape, self._dtype = space.shape, space.dtype
         self._fits = space.dtype
@@ -156,12 +165,13 @@ class Environments:
             self._returns[i], self._begun[i] = 0.0, self._taken
         return first
 
-    def step(self, actions: NDArray[np.int64], observations: NDArray[Any], rewards: NDArray[Any]) -> list[Ended]:
+    def step(self, actions: NDArray[Any], observations: NDArray[Any], rewards: NDArray[Any]) -> list[Ended]:
         """Step each environment once.
 
         Parameters
         ----------
-        actions : [B]
+        actions : [B, ...]
+            as chunks hold them.
         observations, rewards : [B, ...], [B]
             output arrays. If an episode ended, the observation is the first one of the next episode.
 
@@ -173,7 +183,7 @@ class Environments:
         self._taken += 1
         ended, returns, shape, fits, word, i = [], self._returns, self._shape, self._fits, self._place.word, 0
         try:
-            for i, (step, action, code) in enumerate(zip(self._steps, actions.tolist(), self._codes, strict=True)):
+            for i, (step, action, code) in enumerate(zip(self._steps, self._given(actions), self._codes, strict=True)):
                 word[0] = code
                 observation, reward, terminated, truncated, info = step(action)
                 try:
@@ -267,8 +277,10 @@ class Simulated(Environments):
         simulator: SimulatorConfig,
         waits: Delays | None = None,
         place: Place | None = None,
+        settings: EnvironmentConfig = PLAIN,
+        actions: Actions | None = None,
     ) -> None:
-        super().__init__(env_id, numbers, games, simulator, place)
+        super().__init__(env_id, numbers, games, simulator, place, settings, actions)
         self._all = range(len(numbers))
         self._waits = waits or Delays(simulator, numbers)
 
@@ -281,7 +293,7 @@ class Simulated(Environments):
         self.waited_ns = self._waits.waited_ns
         return first
 
-    def step(self, actions: NDArray[np.int64], observations: NDArray[Any], rewards: NDArray[Any]) -> list[Ended]:
+    def step(self, actions: NDArray[Any], observations: NDArray[Any], rewards: NDArray[Any]) -> list[Ended]:
         began = self._waits.clock()
         ended = super().step(actions, observations, rewards)
         self._waits.wait(began, self._all, [episode.environment for episode in ended])
@@ -295,8 +307,10 @@ def together(
     games: AtariConfig = ATARI,
     simulator: SimulatorConfig | None = None,
     place: Place | None = None,
+    settings: EnvironmentConfig = PLAIN,
+    actions: Actions | None = None,
 ) -> Environments:
     """Make the environments of these numbers, to be stepped together, with the simulator's delays if it has any."""
     if simulator is None or not simulator.waits:
-        return Environments(env_id, numbers, games, simulator, place)
-    return Simulated(env_id, numbers, games, simulator, place=place)
+        return Environments(env_id, numbers, games, simulator, place, settings, actions)
+    return Simulated(env_id, numbers, games, simulator, None, place, settings, actions)

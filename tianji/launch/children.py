@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Collection, Sequence
 
+from tianji import held
 from tianji.launch.crew import Crew
 from tianji.launch.leftovers import Leftovers
 from tianji.launch.node import Node
@@ -20,22 +21,33 @@ PARTING_S = 4.0
 
 
 class Children(Crew):
-    """Children of this process."""
+    """Children of this process.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    env
+        environment that they step, as settings name it.
+    """
+
+    def __init__(self, env: str = "") -> None:
+        self._env = env
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._pidfds: dict[str, int] = {}
         self._leftovers = Leftovers()
 
     def spawn(self, name: str, command: Sequence[str], assignment: bytes, node: Node | None = None) -> None:
         """Start `python -m COMMAND`, on `node` if there is one, with the assignment on its standard input."""
+        inherits, variables = held.inherited(self._env)
         process = subprocess.Popen(
             [sys.executable, "-m", *command],
             stdin=subprocess.PIPE,
             stdout=2,  # Whatever a library prints goes to our stderr; sys.stderr may be no file at all (a notebook).
-            env={**os.environ, **ONE_THREAD, **self._leftovers.mark},
+            env={**os.environ, **ONE_THREAD, **self._leftovers.mark, **variables},
+            pass_fds=inherits,
             preexec_fn=None if node is None else node.enter,
         )
+        for descriptor in inherits:
+            os.close(descriptor)
         self._processes[name] = process
         self._pidfds[name] = os.pidfd_open(process.pid)
         assert process.stdin is not None

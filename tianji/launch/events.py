@@ -47,7 +47,16 @@ class Trouble(Struct, frozen=True):
     at_ns: int
 
 
-Heard = FromRole | Restarted | Trouble | Choice
+class Evaluated(Struct, frozen=True):
+    """From the process that evaluates beside training: greedy returns of a snapshot."""
+
+    version: int
+    steps: int
+    returns: tuple[float, ...]
+    at_ns: int
+
+
+Heard = FromRole | Restarted | Trouble | Choice | Evaluated
 """Messages that a listener receives."""
 Listener = Callable[[Heard], str | None]
 """Function that receives messages. If it returns a reason, the run ends."""

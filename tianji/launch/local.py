@@ -52,7 +52,7 @@ def launch(job: Job, listener: Listener, store: Store | None, stop_seconds: floa
             hosts = {node: cluster.nodes[node].address for node in folders}
             topology = Topology(roles, addresses(config, roles, where, folders, hosts))
         told = None if keys is None else (keys.public.decode(), keys.secret.decode())
-        children, noted = Children(), Path(stack.enter_context(private_folder()))
+        children, noted = Children(config.env), Path(stack.enter_context(private_folder()))
 
         def spawn(name: str, past: Past, told_of: Topology) -> None:
             host = hosts.get(where[name])
@@ -67,7 +67,7 @@ def launch(job: Job, listener: Listener, store: Store | None, stop_seconds: floa
                 told,
                 host,
                 badges[name],
-                beside[name],
+                around[name],
                 str(_place(noted, name)),
             )
             places[name] = Place.made(_place(noted, name))
@@ -86,7 +86,7 @@ def launch(job: Job, listener: Listener, store: Store | None, stop_seconds: floa
         # Emulated nodes share this host's cores.
         at = {specs[0].name: specs for specs in seats(config, topology.roles)}
         places: dict[str, Place] = {}
-        beside = neighbours(topology.roles, dict.fromkeys(where, 0))
+        around = neighbours(topology.roles, dict.fromkeys(where, 0))
         badges = new_badges(at)
         recovery = recovery_of(config, at, store, respawn, lambda name: places[name].doing())
         known = known_to(at, topology)

@@ -226,7 +226,7 @@ def launch(job: Job, listener: Listener, store: Store | None, stop_seconds: floa
         def play(name: str, past: Past, told_of: Topology) -> None:
             host = hosts[where[name]]
             assignment = Assignment(
-                at[name], config, job.describe, told_of, control_uri, past, store, told, host, badges[name], beside[name]
+                at[name], config, job.describe, told_of, control_uri, past, store, told, host, badges[name], around[name]
             )
             crew.play(name, msgspec.json.encode(assignment))
 
@@ -235,7 +235,7 @@ def launch(job: Job, listener: Listener, store: Store | None, stop_seconds: floa
             bound_again = Topology(roles, {**topology.addresses, **bound})
             play(name, Past(life, steps), bound_again.only(known[name].addresses))
 
-        beside = neighbours(roles, where)
+        around = neighbours(roles, where)
         known = known_to(at, topology)
         supervisor.recovery, supervisor.edges = recovery_of(config, at, store, respawn), at_open_ports(known)
         for name, specs in at.items():

@@ -46,6 +46,8 @@ class RolloutDone:
     size_bytes: int
     renewals: tuple[tuple[int, int], ...] = ()
     """First row under each replacement of the weights, and the new version."""
+    goes_on: bool = True
+    """Whether it begins where the fragment before ended."""
 
 
 @dataclass
@@ -171,6 +173,7 @@ class Actor(Role):
                     took_ns=took_ns,
                     renewals=done.renewals,
                     last=self._is_last,
+                    goes_on=done.goes_on,
                 )
                 if not (self._is_last or self._cut_short):
                     self.fragment_ms[milliseconds(took_ns)] += 1

@@ -15,7 +15,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from tianji import messages
 from tianji.config import TrainConfig
 from tianji.disciplines.auto import Choice
-from tianji.launch.events import Heard, Restarted
+from tianji.launch.events import Evaluated, Heard, Restarted
 from tianji.run.watch import WINDOW
 from tianji.run_folder import Tally
 
@@ -35,6 +35,8 @@ class Live:
     restarts: int = 0
     steps_per_s: float = 0.0
     updates_per_s: float = 0.0
+    evaluated: tuple[int, float] | None = None
+    """Steps and mean return of the snapshot that was evaluated last."""
     _stored: tuple[int, tuple[float, ...], tuple[int, ...]] = (0, (), ())
     """Number of episodes, latest returns and lengths at the last checkpoint."""
     _earlier: dict[str, tuple[int, float, float]] = field(default_factory=dict)
@@ -53,6 +55,8 @@ class Live:
                 self.episodes += len(episodes)
                 self.returns.extend(e.episode_return for e in episodes)
                 self.lengths.extend(e.length for e in episodes)
+            case Evaluated(steps=steps, returns=returns):
+                self.evaluated = steps, float(np.mean(returns))
             case messages.Saved():
                 self._stored = self.episodes, tuple(self.returns), tuple(self.lengths)
             case Restarted(role=role):

@@ -12,9 +12,11 @@ import msgspec
 import numpy as np
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
-from tianji.config import AtariConfig, SimulatorConfig
+from programs.cli import ConfigError
+from tianji.config import AtariConfig, EnvironmentConfig, SimulatorConfig
 from tianji.environments import atari
-from tianji.environments.making import ATARI, describe, make
+from tianji.environments.description import EnvDescription
+from tianji.environments.making import ATARI, PLAIN, describe, make_env
 from tianji.environments.vector import Stacks
 from tianji.policy import Policy
 
@@ -36,33 +38,57 @@ class Player:
         Atari settings. Lives and clipping of rewards are overridden (see the module).
     simulator
         its pictures are the policy's input.
+    settings
+        arguments and wrappers.
     """
 
     def __init__(
-        self, env_id: str, episodes: int, games: AtariConfig = ATARI, simulator: SimulatorConfig | None = None
+        self,
+        env_id: str,
+        episodes: int,
+        games: AtariConfig = ATARI,
+        simulator: SimulatorConfig | None = None,
+        settings: EnvironmentConfig = PLAIN,
     ) -> None:
         games = atari.whole_games(games)
-        self.describe = describe(env_id, games, simulator)
+        self.describe = describe(env_id, games, simulator, settings)
         self.episodes = episodes
         self._envs = SyncVectorEnv(
-            [lambda: make(env_id, games, simulator)] * episodes,
+            [lambda: make_env(env_id, games, simulator, settings)] * episodes,
             autoreset_mode=AutoresetMode.DISABLED,
             copy=False,
         )
 
+    def fits(self, policy: Policy) -> EnvDescription:
+        """The environment as the policy's network sees it.
+
+        Raises
+        ------
+        ConfigError
+            if the policy is of another environment.
+        """
+        seen, network = self.describe.seen_by(policy.network.name), policy.network
+        if seen.features != network.features or not seen.actions.like(network.actions):
+            raise ConfigError(
+                f"the policy takes {network.features} features and {network.actions} actions; {seen.env} has {seen.features} "
+                f"and {seen.actions}"
+            )
+        return seen
+
     def play(self, policy: Policy, seeds: Sequence[int]) -> np.ndarray:
         """Returns of one greedy episode from each seed, [N]."""
+        describe = self.fits(policy)
         if len(seeds) != self.episodes:
             raise ValueError(f"{len(seeds)} seeds for {self.episodes} environments")
         observation = self._envs.reset(seed=list(seeds))[0]
         returns = np.zeros(self.episodes)
         live = np.arange(self.episodes)
-        stacks = Stacks(observation, self.describe.stack)
+        stacks = Stacks(observation, describe.stack)
         # Each environment is stepped alone, because a vector step would continue past the end of episodes.
         while len(live):
-            actions = policy.greedy(self.describe.encode(stacks.seen[live]))
+            actions = policy.greedy(describe.encode(stacks.seen[live]))
             running = []
-            for i, action in zip(live, actions, strict=True):
+            for i, action in zip(live, policy.network.actions.given(actions), strict=True):
                 observation[i], reward, terminated, truncated, _ = self._envs.envs[i].step(action)
                 returns[i] += float(reward)
                 if not (terminated or truncated):

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from tianji.config import NetworkConfig, SimulatorConfig, TrainConfig
-from tianji.environments.description import EnvDescription
+from tianji.environments.description import Branches, EnvDescription, Features
 from tianji.hyperparameters import ALGORITHMS
 from tianji.settings import Settings
 from tianji.topology import RoleSpec, lay_out, parameters, seats
@@ -22,10 +22,7 @@ def preview(config: TrainConfig, description: EnvDescription) -> Iterator[str]:
     config, description
         settings that `tianji.run.training.check` accepts, and what it returns.
     """
-    size = parameters(config, description)
-    sees = f"features {description.features}, actions {description.actions}"
-    network = config.network.factory if config.network.kind == "factory" else config.network.kind
-    yield f"environment {config.env}: {sees}; network {network} with {size:,} parameters"
+    yield first_line(config, description)
     yield f"a round: {config.round_steps:,} environment steps and {config.round_updates:,} updates of each group"
     different = list(_differences(config))
     yield "settings that differ from their defaults:" if different else "every setting has its default"
@@ -40,6 +37,19 @@ def preview(config: TrainConfig, description: EnvDescription) -> Iterator[str]:
     at = {} if config.launcher == "local" else _bundles(config, roles)
     for there in places:
         yield f"  {there[0].name}: {', '.join(role.name for role in there)}{at.get(there[0].name, '')}"
+
+
+def first_line(config: TrainConfig, description: EnvDescription) -> str:
+    """The environment's sizes and the network."""
+    sees = f"features {_said(description.features)}, actions {description.actions}"
+    network = config.network.factory if config.network.kind == "factory" else config.network.kind
+    return f"environment {config.env}: {sees}; network {network} with {parameters(config, description):,} parameters"
+
+
+def _said(features: Features) -> str:
+    if not isinstance(features, Branches):
+        return str(features)
+    return f"{', '.join(map(str, features.images))} and a vector of {features.vector}"
 
 
 def _differences(config: TrainConfig) -> Iterator[str]:

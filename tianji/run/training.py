@@ -11,6 +11,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -21,13 +22,15 @@ from programs.cli import ConfigError, interrupt
 from tianji.algorithms import networks, updaters
 from tianji.config import TrainConfig
 from tianji.environments.description import EnvDescription
-from tianji.environments.making import describe, is_shipped
+from tianji.environments.forms import describe
 from tianji.environments.probe import describe_apart
+from tianji.environments.vector_form import shipped
 from tianji.faults import told
 from tianji.launch import descriptors
 from tianji.launch.events import Heard, RoleFailed, Trouble
 from tianji.launch.job import Job, steps_of
 from tianji.launch.node import Cluster
+from tianji.run.evaluations import Evaluations
 from tianji.run.watch import Result, Watch
 from tianji.run_folder import RunFolder, read_values, state_path, stored_parameters, write_json
 from tianji.topology import lay_out, parameters
@@ -56,7 +59,7 @@ def check(config: TrainConfig, tell: Callable[[str], object] = lambda text: None
             f"placement actor: environment {config.env} would share a process with the learner, and end it if it fails; leave "
             "placement at auto"
         )
-    updaters.check(config, networks.build(config.network, description.features, description.actions))
+    updaters.check(config, networks.of(config, description))
     if config.device == "cuda" and config.launcher == "local":
         import torch
 
@@ -71,17 +74,38 @@ def check(config: TrainConfig, tell: Callable[[str], object] = lambda text: None
 
 def _described(config: TrainConfig, tell: Callable[[str], object]) -> EnvDescription:
     """Describe the environment: in this process if it is shipped or if the run is in this process, else in one of its own."""
-    sizes = config.env, config.atari, config.simulator
-    if config.world == "lockstep" or is_shipped(config.env):
-        return describe(*sizes)
-    return describe_apart(*sizes, config.silence_seconds, tell)
+    sizes, settings, lanes = (config.atari, config.simulator), config.environment, config.envs_per_actor
+    if config.world == "lockstep" or shipped(config.env, settings):
+        found = describe(config.env, lanes, *sizes, settings)
+    else:
+        found = describe_apart(config.env, *sizes, config.silence_seconds, tell, settings, lanes)
+    try:
+        actions = found.actions.under(config.actions)
+    except ValueError as error:
+        raise ConfigError(f"environment {config.env}: {error}") from None
+    normalised = config.normalise.observations
+    return replace(found, actions=actions, normalised=normalised).seen_by(
+        networks.suited(config.network, config.algo, found).kind
+    )
 
 
-def _placed(config: TrainConfig, description: EnvDescription) -> TrainConfig:
-    """The configuration with a placement that keeps the environment out of the learner's process, unless it is shipped."""
-    if config.placement != "auto" or description.shipped:
+def settled(config: TrainConfig, description: EnvDescription) -> TrainConfig:
+    """The configuration with what follows from the environment: its form, the kind of network, and who shares a process.
+
+    Unless it is shipped, an environment is kept out of the learner's process. The form is settled, because a resumed run must
+    not measure again.
+    """
+    placement = "buffer" if config.placement == "auto" and not description.shipped else config.placement
+    network = networks.suited(config.network, config.algo, description)
+    return msgspec.structs.replace(formed(config, description), placement=placement, network=network)
+
+
+def formed(config: TrainConfig, description: EnvDescription) -> TrainConfig:
+    """The configuration with the form of the environment that was chosen if `environment.vector` is `auto`."""
+    if config.environment.vector != "auto":
         return config
-    return msgspec.structs.replace(config, placement="buffer")
+    environment = msgspec.structs.replace(config.environment, vector="always" if description.autoreset else "never")
+    return msgspec.structs.replace(config, environment=environment)
 
 
 def train(
@@ -120,8 +144,12 @@ def train(
         raise ConfigError("resume: there is no folder to go on from")
     if resume and folder is not None and config.auto is not None and (choice := folder.read_choice()) is not None:
         config = config.under(choice)
+    if resume and folder is not None and config.environment.vector == "auto":
+        # It was measured when the run began.
+        settled_form = folder.read_config().environment.vector
+        config = msgspec.structs.replace(config, environment=msgspec.structs.replace(config.environment, vector=settled_form))
     description = check(config, lambda text: listener and listener(Trouble("", text, time.monotonic_ns())))
-    config = _placed(config, description)
+    config = settled(config, description)
     if folder is not None and not resume:
         folder.create(config)
     if folder is not None and resume:
@@ -158,6 +186,29 @@ def _train(
     resume: bool,
 ) -> Result:
     watch = Watch(config, description, listener, folder, resume=resume)
+    with ExitStack() as held:
+        if config.evaluation.every_steps is not None:
+            watch.evaluations = evaluations = Evaluations(config, description)
+            held.callback(evaluations.close)
+        _run(config, description, watch, folder, cluster, resume=resume)
+        watch.finish()
+    result = watch.result()
+    if folder is not None:
+        watch.save_progress(time.monotonic_ns())
+        write_json(folder.result, {**result.summary(), "config": msgspec.to_builtins(config)})
+    return result
+
+
+def _run(
+    config: TrainConfig,
+    description: EnvDescription,
+    watch: Watch,
+    folder: RunFolder | None,
+    cluster: Cluster | None,
+    *,
+    resume: bool,
+) -> None:
+    """Run to the end, in this process or in those of a job."""
     try:
         if config.world == "lockstep":
             _run_lockstep(config, description, watch, folder, resume=resume)
@@ -167,11 +218,6 @@ def _train(
             Job(config, description, folder.state if folder is not None and uses else None, resume, cluster).run(watch)
     except KeyboardInterrupt:
         watch.outcome = "interrupted"
-    result = watch.result()
-    if folder is not None:
-        watch.save_progress(time.monotonic_ns())
-        write_json(folder.result, {**result.summary(), "config": msgspec.to_builtins(config)})
-    return result
 
 
 def check_state(folder: RunFolder, config: TrainConfig, description: EnvDescription) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
@@ -15,9 +17,10 @@ from tianji.algorithms.networks import Vector
 from tianji.config import TrainConfig
 from tianji.disciplines.auto import Choice
 from tianji.environments.description import EnvDescription
-from tianji.launch.events import Heard, Restarted
+from tianji.launch.events import Evaluated, Heard, Restarted, Trouble
 from tianji.messages import Done, Episodes, Report, Saved, Snapshot, Started
 from tianji.policy import Policy, save_policy
+from tianji.run.evaluations import Evaluations
 from tianji.run_folder import RunFolder, Tally, replacing
 
 WINDOW = 100
@@ -56,8 +59,7 @@ class Result:
 
     @property
     def policy(self) -> Policy:
-        network = networks.build(self.config.network, self.describe.features, self.describe.actions)
-        return Policy(network, self.weights)
+        return Policy(networks.of(self.config, self.describe), self.weights)
 
     def summary(self) -> dict[str, Any]:
         """Contents of a run's `result.json`, without its configuration."""
@@ -98,7 +100,7 @@ class Watch:
         self.config, self.describe = config, describe
         self.listener = listener
         self.folder = folder
-        self.network = networks.build(config.network, describe.features, describe.actions)
+        self.network = networks.of(config, describe)
         self.first_step_ns: int | None = None
         self.returns: deque[float] = deque(maxlen=WINDOW)
         self.episodes = 0
@@ -110,6 +112,10 @@ class Watch:
         self.reports: list[Report] = []
         self.restarts: list[Restarted] = []
         self.choice: Choice | None = None
+        self.evaluations: Evaluations | None = None
+        """What evaluates beside training, if anything does."""
+        self.best: tuple[float, Snapshot] | None = None
+        """The highest mean return in evaluation beside training, and its snapshot."""
         self.outcome: Outcome | None = None
         self.done = 0
         """Number of learners that have used up their share of the budget."""
@@ -123,6 +129,7 @@ class Watch:
     def __call__(self, message: Heard) -> str | None:
         asked = None if self.listener is None else self.listener(message)
         reason = self._heard(message)
+        self._look_for_evaluations()
         if reason is None and isinstance(asked, str):
             self.outcome, reason = self.outcome or "listener", asked
         return reason
@@ -138,7 +145,9 @@ class Watch:
             case Snapshot():
                 self.last = message
                 if self.folder is not None:
-                    self._save_policy(self.folder, message)
+                    self._save_policy(self.folder.policy, message)
+                if self.evaluations is not None:
+                    self.evaluations.offer(message)
             case Saved(at_ns=at):
                 self.save_progress(at)
             case Choice():
@@ -175,10 +184,35 @@ class Watch:
                 self.outcome = self.outcome or "return"
         return "return" if self.reached_ns is not None else None
 
-    def _save_policy(self, folder: RunFolder, snapshot: Snapshot) -> None:
+    def _save_policy(self, path: Path, snapshot: Snapshot, **more: str) -> None:
         policy = Policy(self.network, np.frombuffer(snapshot.weights, "<f4"))
-        with replacing(folder.policy) as place:
-            save_policy(place, policy, env=self.config.env, steps=str(snapshot.steps))
+        with replacing(path) as place:
+            save_policy(place, policy, env=self.config.env, steps=str(snapshot.steps), **more)
+
+    def evaluated(self, played: Iterable[tuple[Snapshot, Evaluated]]) -> None:
+        """Pass on the returns of snapshots, and keep the best of them."""
+        for snapshot, found in played:
+            mean = float(np.mean(found.returns))
+            if self.best is None or mean > self.best[0]:
+                self.best = mean, snapshot
+                if self.folder is not None:
+                    self._save_policy(self.folder.best, snapshot, mean_return=str(mean))
+            if self.listener is not None:
+                self.listener(found)
+
+    def _look_for_evaluations(self, *, last: bool = False) -> None:
+        if self.evaluations is None:
+            return
+        try:
+            self.evaluated(self.evaluations.last(self.last) if last else self.evaluations.finished())
+        except RuntimeError as error:
+            self.evaluations = None
+            if self.listener is not None:
+                self.listener(Trouble("", str(error), time.monotonic_ns()))
+
+    def finish(self) -> None:
+        """Evaluate the last snapshot, where there is evaluation beside training, unless the run was interrupted."""
+        self._look_for_evaluations(last=self.outcome != "interrupted")
 
     def seconds(self, at_ns: int) -> float:
         """Seconds of training until this time."""

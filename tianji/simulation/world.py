@@ -22,6 +22,7 @@ import msgspec
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from tianji.algorithms.normalisation import Sizes
 from tianji.channel.base import Endpoint, WeightsOutlet
 from tianji.config import TrainConfig
 from tianji.environments.description import EnvDescription
@@ -342,8 +343,8 @@ class Simulation(Workers):
 
     # Workers
 
-    def averager(self, parameters: int, ports: Sequence[str]) -> ModelWorker:
-        real = super().averager(parameters, ports) if self._learn else None
+    def averager(self, parameters: int, ports: Sequence[str], sizes: Sizes | None) -> ModelWorker:
+        real = super().averager(parameters, ports, sizes) if self._learn else None
         return PretendedAverager(self._building, self._times, ports, real)
 
     def trainer(self, config: TrainConfig, describe: EnvDescription, body: Body, store: Path | None, group: int) -> ModelWorker:

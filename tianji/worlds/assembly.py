@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from tianji import topology as names
+from tianji.algorithms.normalisation import Sizes
 from tianji.algorithms.state import State
 from tianji.averaging import message_size
 from tianji.channel.base import Ends, Inlet, WeightsOutlet
@@ -57,11 +58,11 @@ class Workers:
     Modules are imported when a role needs them, because environments take long to import.
     """
 
-    def averager(self, parameters: int, ports: Sequence[str]) -> ModelWorker:
+    def averager(self, parameters: int, ports: Sequence[str], sizes: Sizes | None) -> ModelWorker:
         """Worker of a Root."""
         from tianji.worlds.averager import Averager
 
-        return Averager(parameters, ports)
+        return Averager(parameters, ports, sizes)
 
     def trainer(self, config: TrainConfig, describe: EnvDescription, body: Body, store: Path | None, group: int) -> ModelWorker:
         """Worker of a learner."""
@@ -81,9 +82,9 @@ class Workers:
         place: Place | None = None,
     ) -> Worker:
         """Worker of an actor."""
-        from tianji.worlds.sampler import Sampler
+        from tianji.worlds.lanes import sampler
 
-        return Sampler(config, describe, layout, body, index, clock, life=past.life, steps=past.steps, place=place)
+        return sampler(config, describe, layout, body, index, clock, life=past.life, steps=past.steps, place=place)
 
 
 class Assembler:
@@ -131,7 +132,7 @@ class Assembler:
     @cached_property
     def model_size(self) -> int:
         """Length of the vector that a learner and the Root exchange."""
-        return message_size(self.parameters)
+        return message_size(self.parameters, Sizes(self.config.normalise, self.describe).all)
 
     @cached_property
     def _owned(self) -> dict[str, list[str]]:
@@ -193,7 +194,8 @@ class Assembler:
         go = {str(n): names.mean(child) for n, child in enumerate(children)}
         if spec.under:
             come[ROOT], go[ROOT] = names.mean(spec), names.model(spec)
-        worker = self.workers.averager(self.parameters, list(come))
+        sizes = Sizes(self.config.normalise, self.describe)
+        worker = self.workers.averager(self.parameters, list(come), sizes if sizes.all else None)
         role = Root(spec.name, children=len(children), barrier=self.config.rule.groups_wait, inner=bool(spec.under))
         return self._host(role, worker, models=self._models(worker, come, go))
 

@@ -312,7 +312,7 @@ class Host:
             self._work_ns = self._took_ns
         if now - self._told_ns > PROGRESS_NS and (more := self.worker.progress()) is not None:
             self._told_ns = now
-            self.tell(Progress(self.role.name, now, {**self.role.counters(), **more}))
+            self.tell(Progress(self.role.name, now, {**self.role.counters(), **more, **self.worker.metrics()}))
 
     def _flush(self) -> None:
         for end in self.endpoints:

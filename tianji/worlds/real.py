@@ -72,7 +72,7 @@ class Assignment(Struct, frozen=True):
     """Address of its node, if there are several."""
     badge: bytes = b""
     """Secret by which the launcher identifies this process."""
-    beside: dict[str, int] = {}
+    neighbours: dict[str, int] = {}
     """Number of roles on its node by kind, its own included."""
     place: str | None = None
     """File in which it notes what it does with its environments (`tianji.environments.place`)."""
@@ -167,8 +167,8 @@ def run(assignment: Assignment, channels: Channels, control: Control, trace: Tra
         # Others may share its core, so that a duration by the clock would say nothing of the work.
         host.processor = time.thread_time_ns
     if specs[0].kind == "learner" and (torch := sys.modules.get("torch")) is not None:
-        beside = assignment.beside
-        torch.set_num_threads(learner_threads(assignment.config, beside.get("actor", 0), beside.get("learner", 0)))
+        neighbours = assignment.neighbours
+        torch.set_num_threads(learner_threads(assignment.config, neighbours.get("actor", 0), neighbours.get("learner", 0)))
     try:
         tell(Hello(assignment.name, PROTOCOL, os.getpid(), boot(), time.monotonic_ns()))
         serve(hosts, control, snapshots)

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import ClassVar
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from tianji import seeds
 from tianji.algorithms import algorithm, networks
 from tianji.algorithms.base import Slices
 from tianji.algorithms.flat import Vector
+from tianji.algorithms.normalisation import Sizes
 from tianji.config import TrainConfig
 from tianji.environments.atari import is_atari
 from tianji.environments.description import EnvDescription
+from tianji.environments.normalised import Normalised, NormalisedLanes
 from tianji.environments.place import Place
-from tianji.environments.vector import Ended, Stacks, together
+from tianji.environments.vector import Ended, Environments, Stacks, together
+from tianji.environments.vectorised import NextStep, Vectorised, vectorised
 from tianji.faults import NotFinite
 from tianji.layout import ChunkLayout, Views
 from tianji.messages import ACTOR_STEPS, Episode
@@ -49,6 +55,8 @@ class Sampler(Worker):
     """
 
     cause = None
+    lags: ClassVar[bool] = False
+    """Whether its lanes may be at different rows; see `tianji.worlds.lanes`."""
 
     def __init__(
         self,
@@ -64,12 +72,13 @@ class Sampler(Worker):
         place: Place | None = None,
     ) -> None:
         super().__init__()
-        self.network = networks.build(config.network, describe.features, describe.actions)
+        self.network = networks.of(config, describe)
         self.finished: list[Episode] = []
         self.steps = steps
         self._describe, self._layout, self._body, self._clock = describe, layout, body, clock
         self._horizon = config.fragment_steps
-        self._explore = algorithm.explorer(config)
+        self._explore = algorithm.explorer(config, self.network)
+        self._latent = getattr(self.network, "latent_width", 0)
         self._flat = np.zeros(self.network.size, np.float32)
         self._blocks = self.network.views(self._flat)
         numbers = range(index * config.envs_per_actor, (index + 1) * config.envs_per_actor)
@@ -80,7 +89,21 @@ class Sampler(Worker):
         if simulator is not None and config.world == "lockstep":
             # In lockstep, time is a count of events and actors take turns, so a simulator's delays are skipped.
             simulator = msgspec.structs.replace(simulator, step_seconds=0.0, reset_seconds=0.0)
-        self._envs = together(config.env, numbers, config.atari, simulator, place)
+        self._envs: Environments | Vectorised | Normalised
+        if describe.autoreset:
+            vector = config.env, numbers, config.atari, place, config.environment, describe.actions
+            self._envs = vectorised(*vector, describe.autoreset)
+        else:
+            self._envs = together(config.env, numbers, config.atari, simulator, place, config.environment, describe.actions)
+        if isinstance(self._envs, NextStep) != self.lags:
+            raise TypeError(f"environment {config.env} resets at {describe.autoreset}: use tianji.worlds.lanes.sampler")
+        self._counted: Normalised | None = None
+        if Sizes(config.normalise, describe).all:
+            normalise = partial(self.network.normalise, self._blocks) if config.normalise.observations else None
+            gamma, rewards = config.hyperparameters.gamma, config.normalise.rewards
+            kind = NormalisedLanes if self.lags else Normalised
+            self._counted = kind(self._envs, describe, normalise, gamma, self._horizon, len(numbers), rewards=rewards)
+            self._envs = self._counted
         self._stacks = Stacks(self._envs.reset([int(env_seed) for env_seed, _ in drawn]), describe.stack)
         self._whole_games = is_atari(config.env)
         self._env, self._first = config.env, numbers.start
@@ -90,6 +113,8 @@ class Sampler(Worker):
         self._mean_step_ns = 0
         """Mean step of the fragment before."""
         self._cut = False
+        self._goes_on = True
+        """Whether the next fragment begins where the last one that was sent ended."""
         self._filled = 0
         """Steps of the current fragment so far."""
         self._renewals: list[tuple[int, int]] = []
@@ -111,11 +136,15 @@ class Sampler(Worker):
         """Fill the slot with T steps of every environment, or fewer if it is cut, in slices of `TIMED` steps."""
         self._cut, self._filled, self._renewals, told = False, 0, [], len(self.finished)
         views = self._body(argument.slot)
+        if self._counted is not None:
+            renewed = self._counted.begin()
+            if renewed is not None and self._stacks.stack == 1:
+                self._stacks.push(renewed)
         b, stacks = len(self._noise), self._stacks
         t_max = 1 if argument.brief else self._horizon
         observation, actions, reward = views["observation"], views["action"][:t_max], views["reward"][:t_max]
         following = observation[stacks.stack : stacks.stack + t_max]
-        noise = np.stack([rng.random((t_max, 2)) for rng in self._noise], axis=1)
+        noise = self._drawn(t_max)
         history = stacks.stack - 1
         if history:
             observation[: history + 1] = stacks.seen.swapaxes(0, 1)
@@ -128,7 +157,7 @@ class Sampler(Worker):
         waited_before, slow = self._envs.waited_ns, False
         # If a step takes microseconds, reading the clock would be a large part of it.
         every = 1 if TIMED * self._mean_step_ns > self._slow_ns else TIMED
-        score, encode, explore, step = self.network.scores, self._describe.encode, self._explore, self._envs.step
+        encode, explore, step = self._describe.encode, self._explore, self._envs.step
         blocks, clock, steps, seen = self._blocks, self._clock, self.steps, stacks.seen
         for t, (latest, taken, got, drawn) in enumerate(zip(following, actions, reward, noise, strict=True)):
             timing = not t % every
@@ -139,7 +168,7 @@ class Sampler(Worker):
                     break
             if timing:
                 begun = clock()
-            action = explore(score(blocks, encode(seen)), drawn, steps, views, t)
+            action = explore(blocks, encode(seen), drawn, steps, views, t)
             if timing:
                 decided, waited = clock(), self._envs.waited_ns
                 infer_ns += decided - begun
@@ -176,6 +205,8 @@ class Sampler(Worker):
         # A copy, because the slot is handed over.
         stacks.keep()
         filled = self._filled
+        if self._counted is not None:
+            self._counted.write(views["statistics"], filled)
         if (fault := self._fault(views, filled, ragged)) is not None:
             return self._spoilt(argument, fault, told)
         self._in_a_row = 0
@@ -188,11 +219,24 @@ class Sampler(Worker):
             self.account.wait_ns["simulator"] += waited
             if self.completed is not None:
                 self.account.record("simulator", waited)
-        return RolloutDone(argument.slot, filled * b, ragged, self._layout.size_bytes(ragged), tuple(self._renewals))
+        return self._done(argument, ragged)
+
+    def _drawn(self, steps: int) -> NDArray[np.float64]:
+        """Noise of each environment's own generator, [steps, B, W]."""
+        return np.stack([self._describe.actions.noise(rng, steps, self._latent) for rng in self._noise], axis=1)
+
+    def _done(self, rollout: Rollout, ragged: int) -> RolloutDone:
+        """The result of a fragment that is complete or was cut."""
+        goes_on, self._goes_on = self._goes_on, True
+        count, size = self._filled * len(self._noise), self._layout.size_bytes(ragged)
+        return RolloutDone(rollout.slot, count, ragged, size, tuple(self._renewals), goes_on)
 
     def _fault(self, views: Views, filled: int, ragged: int) -> str | None:
         """Description of a value in a fragment that is not finite: environment, step and value. None if there is none."""
         history = self._stacks.stack - 1
+        if self._counted is not None and not np.isfinite(views["statistics"]).all():
+            # Clipping hides an infinite feature from the observations below.
+            return f"environment {self._env}: before step {self.steps} of its actor an observation or a reward is not finite"
         for name, array in (
             ("reward", views["reward"][:filled]),
             ("observation", views["observation"][history : history + filled + 1]),
@@ -215,7 +259,7 @@ class Sampler(Worker):
         Its episodes are dropped too; the first `told` episodes are older and stay.
         """
         self._in_a_row += 1
-        self.completed = None
+        self.completed, self._goes_on = None, False
         if self._ends_with_faults or self._in_a_row > DROPPED_IN_A_ROW:
             raise NotFinite(fault)
         del self.finished[told:]

@@ -12,9 +12,10 @@ import numpy as np
 from tianji.algorithms import algorithm
 from tianji.algorithms.base import FromReplay, OneStep, Slices
 from tianji.algorithms.flat import Vector
+from tianji.algorithms.normalisation import Statistics
 from tianji.algorithms.replay import Experience
 from tianji.algorithms.state import State
-from tianji.averaging import Stamps, message_size, pack, stamps_of
+from tianji.averaging import Stamps, message_size, pack, stamps_of, statistics_of
 from tianji.config import TrainConfig
 from tianji.environments.description import EnvDescription
 from tianji.faults import NotFinite
@@ -50,7 +51,7 @@ class Trainer(ModelWorker):
         store: Path | None = None,
         group: int = 0,
     ) -> None:
-        self.algorithm = algorithm.make(config, describe, group)
+        self.algorithm = algorithm.make_algorithm(config, describe, group)
         super().__init__()
         self._body, self._store = body, store
         self._keeps_replay = config.checkpoint_replay
@@ -59,7 +60,8 @@ class Trainer(ModelWorker):
         # In lockstep, time is a count of events.
         self._least_seconds = 0.0 if config.world == "lockstep" else config.update_seconds
         self._reference = self.weights().copy()
-        size = message_size(len(self._reference))
+        self._statistics = Statistics.of(config, describe)
+        size = message_size(len(self._reference), len(self._statistics.own) if self._statistics else 0)
         self._inbox, self._outbox = np.zeros(size, np.float32), np.zeros(size, np.float32)
 
     def weights(self) -> Vector:
@@ -67,6 +69,9 @@ class Trainer(ModelWorker):
 
     def progress(self) -> Mapping[str, float]:
         return {}
+
+    def metrics(self) -> Mapping[str, float]:
+        return self.algorithm.metrics
 
     def work(self, argument: Update | Adopt) -> Slices[UpdateDone | Adopted]:
         if isinstance(argument, Adopt):
@@ -84,15 +89,20 @@ class Trainer(ModelWorker):
     def _update(self, update: Update) -> Slices[UpdateDone]:
         steps = 0
         if isinstance(self.algorithm, FromReplay):
-            self.algorithm.insert([Experience(self._views(c), c.producer, c.sequence) for c in update.chunks])
+            self.algorithm.insert([Experience(self._views(c), c.producer, c.sequence, c.goes_on) for c in update.chunks])
             if update.train:
                 steps = yield from self.algorithm.training(update.steps + sum(chunk.count for chunk in update.chunks))
         else:
             views = [self._views(chunk) for chunk in update.chunks]
+            if self._statistics is not None:
+                views = self._statistics.taken(views)
             if update.share is not None and isinstance(self.algorithm, OneStep):
                 steps = yield from self.algorithm.part(views, update.steps, update.share, last=update.train)
             else:
                 steps = yield from self.algorithm.updates(views, update.steps, stale=update.stale)
+        if steps and self._statistics is not None:
+            # After training: until then the statistics are those under which the actors chose their actions.
+            self.algorithm.updater.assign(self._statistics.blocks())
         if steps and not self.algorithm.updater.sound():
             # Checked before the weights are sent or stored.
             now = update.steps + sum(chunk.count for chunk in update.chunks)
@@ -117,6 +127,9 @@ class Trainer(ModelWorker):
         ours = np.array_equal(weights, self._reference)
         self.algorithm.updater.load(mean if ours else weights + (mean - self._reference))
         self._reference = mean
+        if self._statistics is not None:
+            self._statistics.adopt(statistics_of(self._inbox, len(self._statistics.own)))
+            self.algorithm.updater.assign(self._statistics.blocks())
         return Adopted()
 
     def save(self, role: Mapping[str, Any]) -> None:
@@ -124,23 +137,27 @@ class Trainer(ModelWorker):
         if self._store is None:
             raise RuntimeError("there is no place to store a state")
         state = self.algorithm.state(replay=self._keeps_replay)
+        if self._statistics is not None:
+            state = State(state.arrays | self._statistics.state(), state.values)
         values = {"algorithm": state.values, "learner": dict(role), "replay": self._keeps_replay}
         write_state(self._store, State(state.arrays, values))
 
     def restore(self, state: State) -> None:
         """Continue from the state of another process. `ValueError` if its sizes differ."""
         self.algorithm.restore(state)
+        if self._statistics is not None:
+            self._statistics.restore(state.arrays)
         self._reference = self.weights().copy()
 
     def inbox(self, port: str) -> Vector:
         return self._inbox
 
     def stamps(self, port: str) -> Stamps:
-        return stamps_of(self._inbox, len(self._reference))
+        return stamps_of(self._inbox)
 
     def push(self, stamps: Stamps) -> Vector:
         self._reference = self.weights().copy()
-        pack(self._outbox, self._reference, stamps)
+        pack(self._outbox, self._reference, stamps, None if self._statistics is None else self._statistics.push())
         return self._outbox
 
 

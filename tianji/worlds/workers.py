@@ -57,6 +57,10 @@ class Worker(ABC):
         """Counters for progress messages, besides the role's own. None: no such messages."""
         return None
 
+    def metrics(self) -> Mapping[str, float]:
+        """Latest values of what it measures, for progress messages alone."""
+        return {}
+
     def take_finished(self) -> Sequence[Episode]:
         """Episodes that ended since the last call."""
         return ()

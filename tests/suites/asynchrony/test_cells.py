@@ -159,7 +159,7 @@ def test_a_session_goes_on_with_the_predictions_that_it_was_begun_with(tmp_path,
     suite, whole = Asynchrony(), made(sweep.CELLS, sweep.SYSTEMS)
     plan, _ = suite.plan(request(profile="smoke", predictions=whole))
     begun = runner.open_session(tmp_path / "session", plan, resume=False)
-    assert statement.beside(tmp_path / "session").predictions == whole
+    assert statement.in_folder(tmp_path / "session").predictions == whole
     assert runner.find_session(tmp_path / "session", plan, resume=True) == begun
     other, _ = suite.plan(request(profile="smoke"))
     with pytest.raises(ConfigError, match=r"was begun with other --predictions"):

@@ -2,8 +2,8 @@
 
 from statistics import fmean
 
+import past
 import pytest
-from elsewhere import ROOT
 from msgspec.structs import replace
 
 from programs.cli import ConfigError
@@ -16,15 +16,15 @@ from tianji.simulation.calibration import Calibration, load
 from tianji.simulation.machines import Machine
 from tianji.telemetry import bin_of
 
-SCALING = ROOT / "results" / "scaling"
-CELLS, EIGHT = SCALING / "cells-at-speed.parquet", SCALING / "fan-in-at-speed.parquet"
+CELLS, EIGHT = "scaling/cells-at-speed.parquet", "scaling/fan-in-at-speed.parquet"
+"""Sessions that are in the history."""
 BASE = Calibration(Machine(cores=2, wake_seconds=5e-5, message_seconds=2e-4), "a machine", {}, ("a note",))
 
 
 @pytest.fixture(scope="module")
 def single():
     """Cells of `tianji` on one node."""
-    return [b for b in archive.read(CELLS) if (b.manifest.system, b.manifest.nodes) == ("tianji", 1)]
+    return [b for b in archive.read(past.session(CELLS)) if (b.manifest.system, b.manifest.nodes) == ("tianji", 1)]
 
 
 def total(bundles, name):
@@ -89,7 +89,7 @@ def test_time_between_work_is_that_of_whole_processes(single):
 
 def test_two_experiments_of_one_workload_are_refused(single):
     # Both are about the workload `pixels-dqn-link`, and the first one has cells on one node too.
-    narrow = archive.read(SCALING / "narrow-1.parquet")
+    narrow = archive.read(past.session("scaling/narrow-1.parquet"))
     other = [replace(b, manifest=replace(b.manifest, workload="dqn-link-weak")) for b in narrow]
     with pytest.raises(ConfigError, match="two experiments"):
         calibrated(BASE, [*narrow, *other])
@@ -113,7 +113,7 @@ def test_a_workload_of_another_version_is_one_line(single):
 def test_the_command_writes_a_file(tmp_path, capsys):
     BASE.save(tmp_path / "base.json")
     out = tmp_path / "new.json"
-    given = ["--cells", str(CELLS), "--machine", str(tmp_path / "base.json"), "--out", str(out)]
+    given = ["--cells", str(past.session(CELLS)), "--machine", str(tmp_path / "base.json"), "--out", str(out)]
     assert suites.main(["calibrate", *given]) == 0
     assert capsys.readouterr().out == f"calibration: {out}\n"
     assert set(load(out).work) == {"cartpole-dqn-nodes", "cartpole-dqn-latency"}
@@ -122,17 +122,18 @@ def test_the_command_writes_a_file(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["--cells", str(CELLS)], "with --machine"),
+        (["--cells", CELLS], "with --machine"),
         (["--machine", "base.json"], "only with --cells"),
-        (["--cells", str(CELLS), "--machine", "base.json", "--seconds", "3"], "neither --workloads nor --seconds"),
+        (["--cells", CELLS, "--machine", "base.json", "--seconds", "3"], "neither --workloads nor --seconds"),
         (["--cells", "nowhere.parquet", "--machine", "base.json"], "nowhere.parquet"),
-        (["--cells", str(EIGHT), "--machine", "base.json"], "no completed cells of tianji on one node"),
+        (["--cells", EIGHT, "--machine", "base.json"], "no completed cells of tianji on one node"),
     ],
 )
 def test_wrong_input_is_one_line_and_nothing_is_written(arguments, says, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     BASE.save(tmp_path / "base.json")
+    given = [str(past.session(one)) if one in (CELLS, EIGHT) else one for one in arguments]
     with pytest.raises(ConfigError, match=says) as refused:
-        suites.main(["calibrate", *arguments, "--out", "new.json"])
+        suites.main(["calibrate", *given, "--out", "new.json"])
     assert "\n" not in str(refused.value)
     assert not (tmp_path / "new.json").exists()

@@ -233,10 +233,10 @@ actors = 2
 horizon_steps = 10_000
 budget_steps = 100_000
 budget_seconds = 60.0
-update_seconds = 0.02
+update_seconds = 0.08
 snapshot_every_steps = 1024
 [simulator]
-step_seconds = 0.004
+step_seconds = 0.016
 straggler = 4.0
 spread_over = 2
 [network]
@@ -283,7 +283,7 @@ def test_a_session_becomes_a_table_and_a_figure(tmp_path, monkeypatch):
     assert report(["build", str(out), "--out", str(tmp_path / "report")]) == 0
     rows = json.loads((tmp_path / "report" / "summary.json").read_text())["rows"]
     value = {(row["system"], row["metric"]): row["value"] for row in rows}
-    # The straggler is four times as slow: 1.6 and .4 of the mean of 4 ms.
+    # The straggler is four times as slow: 1.6 and .4 of the mean of 16 ms, which hides what a full machine adds.
     assert value["tianji", "rho"] > 1
     assert value["tianji", "fragment_max_over_mean"] == pytest.approx(1.6, abs=0.15)
     assert value["tianji-relaxed", "bound_steps_per_s"] > value["tianji-quota-free", "bound_steps_per_s"]

@@ -79,7 +79,7 @@ def test_a_session_that_was_stopped_is_sealed_with_the_reason(tmp_path, capsys):
     assert run("tianji-bench", main, [*pack, "--stopped", "the power went"]) == 0
     assert archive.stated(file) == msgspec.structs.replace(plan("s"), stopped="the power went")
     assert archive.stated(file).words.endswith("; stopped before it was done: the power went")
-    assert statement.beside(folder) == plan("s"), "the folder stays as it is"
+    assert statement.in_folder(folder) == plan("s"), "the folder stays as it is"
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from pathlib import Path
 import matplotlib
 import matplotlib.pyplot as plt
 import pandas as pd
+import past
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -13,7 +14,7 @@ from bundles import EVENTS, make
 
 from programs.cli import run
 from suites.__main__ import main
-from suites.records import archive, bundle, columns, notes, store
+from suites.records import archive, bundle, columns, listing, notes, store
 from suites.records.bundle import BundleError
 from suites.records.events import (
     Counter,
@@ -249,25 +250,41 @@ def test_notes_that_cannot_be_read_are_told_of(tmp_path):
 def test_what_is_kept_here_is_described_and_the_readme_says_the_same(capsys):
     results = ROOT / "results"
     text = (results / "README.md").read_text()
+    for part, lines in listing.tables(results).items():
+        between = re.findall(rf"<!-- {part}: .*? not by hand -->\n\n(.*?)\n<!-- /{part} -->", text, re.DOTALL)
+        assert between == [lines], part
     for part, options in (("sessions", []), ("machines", ["--machines"])):
         assert run("tianji-bench", main, ["sessions", str(results), *options]) == 0
-        between = re.findall(rf"<!-- {part}: .*? not by hand -->\n\n(.*?)\n<!-- /{part} -->", text, re.DOTALL)
-        assert between == [capsys.readouterr().out]
+        assert listing.tables(results)[part] == capsys.readouterr().out
     sealed = store.sealed([results])
     # A submission brings its own note.
     assert all(notes.note(path) for path in sealed)
     own = [path for path in sealed if "submitted" not in path.relative_to(results).parts]
     files = {path.relative_to(results).as_posix() for path in own}
     known = notes.notes(results / notes.FILE)
-    assert files <= set(known)
+    assert files == {name for name, note in known.items() if not note.commit}
     for note in known.values():
         assert note.superseded is None or note.superseded.by in files
-    kept = [path for path in (*results.rglob("*"), *(ROOT / "docs" / "results").rglob("*")) if path.is_file()]
-    committed = [path for path in kept if not re.match(r"[a-z]+-\d{3}$", path.relative_to(ROOT).parts[1])]
-    own = [path for path in committed if "submitted" not in path.parts]
-    # Superseded sessions stay, so sessions grow in number. Each is one file, and beside them there are few.
-    assert len([path for path in own if path.suffix != ".parquet"]) <= 10
-    assert sum(path.stat().st_size for path in own) <= 63 << 20
+
+
+def test_what_is_kept_is_little():
+    """At most 50 files and 15 MB, and a session has at most so many bytes a run."""
+    results = ROOT / "results"
+    kept = [path for path in results.rglob("*") if path.is_file() and "submitted" not in path.parts]
+    committed = [path for path in kept if not re.match(r"[a-z]+-\d{3}$", path.relative_to(results).parts[0])]
+    assert len(committed) <= 50
+    assert sum(path.stat().st_size for path in committed) <= 15_000_000
+    for file in (path for path in committed if path.suffix == ".parquet"):
+        runs, _ = archive.manifests(file)
+        assert file.stat().st_size <= 32_000 * (1 + len(runs)), file
+    beside = [path for path in (ROOT / "docs" / "results").rglob("*") if path.is_file()]
+    assert sum(path.stat().st_size for path in beside) <= 3_000_000
+
+
+def test_sessions_of_the_history_can_be_read():
+    known = notes.notes(ROOT / "results" / notes.FILE)
+    name = min((name for name, note in known.items() if note.commit), key=len)
+    assert archive.read(past.session(name))
 
 
 def test_a_system_that_has_another_name_today_is_read_under_it(tmp_path):

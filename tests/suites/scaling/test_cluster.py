@@ -16,6 +16,7 @@ REASON = registry.unavailable("netns") or registry.unavailable("ray")
 @pytest.mark.long(why="nodes are made, and runs on them")
 @pytest.mark.skipif(REASON is not None, reason=f"no hosts can be emulated, or there is no Ray: {REASON}")
 @pytest.mark.timeout(240)
+@pytest.mark.xdist_group("ray")
 def test_the_commands_of_the_document_give_a_bundle_of_two_hosts(tmp_path_factory):
     folder = tmp_path_factory.mktemp("c")
     command = [

@@ -196,6 +196,7 @@ def test_a_run_whose_player_fails_has_failed_in_one_line(outcome):
     assert "\n" not in manifest.error
 
 
+@pytest.mark.long(why="whole runs of real processes")
 def test_a_run_whose_record_breaks_the_schema_has_failed(outcome):
     status, manifest, curve = outcome("garbled")
     assert (status, manifest.status, curve) == (1, "failed", [])

@@ -213,7 +213,7 @@ def test_a_block_runs_again_if_the_machine_changed_and_the_loop_alone_decides(gu
     found = [bundle.read(path) for path in bundle.find([out])]
     assert {b.manifest.block: b.manifest.seed for b in found} == {0: 7, 1: 8, 2: 7, 3: 7}
     assert sorted({b.manifest.block for b in statement.repeated(found)}) == [0, 2], "all are kept, the last ones count"
-    stated = statement.beside(out)
+    stated = statement.in_folder(out)
     assert stated.seeds == (7, 8)
     # Whoever goes on asks for what was planned, and decides by what lies there.
     again = ("convergence", *how, "--seeds", 2, "--first-seed", 7, "--out", out, "--resume")

@@ -32,7 +32,7 @@ def load(monkeypatch):
 def test_the_plan_is_written_before_any_run(load, tmp_path):
     load(0.5)
     runner.open_session(tmp_path / "out", plan(claim="8 nodes", looks=2), resume=False)
-    stated = statement.beside(tmp_path / "out")
+    stated = statement.in_folder(tmp_path / "out")
     assert (stated.session, stated.claim, stated.looks, stated.seeds) == ("s", "8 nodes", 2, (7, 8, 9))
     assert (stated.systems, stated.workloads) == (("a", "b"), ("w",))
     assert (stated.busy, stated.load_1min, stated.noise_floor) == (False, 0.5, 0.01)
@@ -60,11 +60,11 @@ def test_a_busy_machine_is_refused_and_nothing_is_written(load, tmp_path):
 def test_what_may_begin_on_a_busy_machine_writes_it_down(load, tmp_path, more):
     load(1.01)
     runner.open_session(tmp_path / "out", plan(**more), resume=False)
-    assert statement.beside(tmp_path / "out").busy
+    assert statement.in_folder(tmp_path / "out").busy
     assert read(tmp_path / "out" / runner.SESSION).busy
     load(1.0)
     runner.open_session(tmp_path / "idle", plan(**more), resume=False)
-    assert not statement.beside(tmp_path / "idle").busy
+    assert not statement.in_folder(tmp_path / "idle").busy
 
 
 @pytest.mark.parametrize(

@@ -89,6 +89,7 @@ def test_what_a_block_has_in_common_is_no_scatter_of_the_coefficients():
     assert law.single.low < law.single.value < law.single.high
 
 
+@pytest.mark.long(why="intervals of many samples")
 def test_intervals_cover_what_they_say():
     """Of 100 sessions of five blocks: nominally 95 contain the truth; 87 or fewer would be one in a thousand."""
     rng, covered = np.random.default_rng(20), np.zeros(2)

@@ -302,6 +302,7 @@ def test_missing_rights_are_one_line(monkeypatch):
 
 
 @pytest.mark.long(why="nodes are made, and Ray on them")
+@pytest.mark.xdist_group("ray")
 def test_ray_runs_on_nodes_its_workers_within_budgets_and_its_daemons_beside():
     pytest.importorskip("ray")
     done = subprocess.run(

@@ -130,7 +130,7 @@ def tiny(monkeypatch):
     """A profile that is over in a moment."""
 
     def profile(workloads, explorers=(1, 3), sizes=SIZES):
-        extent = Extent(sizes=sizes, explorers=explorers, window_s=0.02, trips=8)
+        extent = Extent(sizes=sizes, explorers=explorers, window_s=0.05, trips=8)
         made = sweep.Profile(extents=dict.fromkeys(workloads, (extent,)), systems=("tianji",), blocks=1, twice="tianji")
         monkeypatch.setitem(sweep.PROFILES, "tiny", made)
 
@@ -188,6 +188,7 @@ def test_pipes_on_one_host(tiny, tmp_path, direction):
 
 @pytest.mark.long(why="each pipe moves messages between processes for a while")
 @pytest.mark.timeout(240)
+@pytest.mark.xdist_group("ray")
 @pytest.mark.parametrize("direction", ["samples", "weights"])
 def test_rays_object_store(tiny, tmp_path, direction):
     pytest.importorskip("ray")
@@ -223,6 +224,7 @@ def test_pipes_between_two_hosts(tiny, tmp_path, workload):
 @pytest.mark.long(why="each pipe moves messages between processes for a while")
 @needs_rights
 @pytest.mark.timeout(240)
+@pytest.mark.xdist_group("ray")
 def test_ray_on_two_hosts(tiny, tmp_path):
     pytest.importorskip("ray")
     tiny(["samples-2hosts"], explorers=(1,), sizes=(KIB, 1 << 20))

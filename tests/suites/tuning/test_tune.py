@@ -1,6 +1,7 @@
 """`tianji-bench tune` and sessions of the open division. Trials are made up here, apart from the last test's."""
 
 import json
+import shutil
 
 import msgspec
 import pytest
@@ -216,11 +217,19 @@ def test_a_result_has_no_seed_of_tuning(tiny, tmp_path, capsys):
     assert "seeds from 900000 on are for tuning" in said
 
 
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory):
+    """Place of a tuning that is made once, and copied by each test."""
+    return tmp_path_factory.mktemp("kept") / "tuning"
+
+
 @pytest.fixture
-def chosen(trials, tiny, tmp_path, capsys):
+def chosen(kept, trials, tiny, tmp_path, capsys):
     """What a tuning wrote, and a function that writes it with changes."""
-    assert tune(tmp_path / "tuning", tiny()) == 0
-    capsys.readouterr()
+    if not kept.exists():
+        assert tune(kept, tiny()) == 0
+        capsys.readouterr()
+    shutil.copytree(kept, tmp_path / "tuning")
     usual = tuned.read(tmp_path / "tuning" / tuned.FILE)
 
     def write(name="a.json", **changes):

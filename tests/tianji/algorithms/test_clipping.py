@@ -11,6 +11,7 @@ from programs.cli import ConfigError, run
 from tianji.__main__ import main
 from tianji.algorithms import ppo_numpy, ppo_torch, updaters
 from tianji.algorithms.adam import Adam
+from tianji.algorithms.distributions_torch import Categorical
 from tianji.algorithms.networks import ActorCritic, NatureActorCritic, QNetwork, SharedActorCritic
 from tianji.algorithms.networks_torch import heads
 from tianji.algorithms.rollouts import Rollouts
@@ -62,7 +63,9 @@ class Apart:
         columns = (batch.log_probability, batch.advantage, batch.value_target)
         old, advantage, target = (torch.tensor(column, dtype=torch.float64) for column in columns)
         logits, value = (tower(x) for tower in self.towers)
-        loss = ppo_torch.loss(logits, value.squeeze(1), torch.tensor(batch.action), old, advantage, target, self.config)
+        loss = ppo_torch.loss(
+            Categorical(logits), value.squeeze(1), torch.tensor(batch.action), old, advantage, target, self.config
+        )
         for optimizer in self.optimizers:
             optimizer.zero_grad()
         loss.backward()
@@ -219,7 +222,7 @@ def test_each_is_refused_where_parameters_are_shared(kind, env, features):
     config = TrainConfig(env=env, ppo=EACH, network=NetworkConfig(kind=kind))
     network = updaters.KINDS[kind](features, (8,), ACTIONS)
     with pytest.raises(ConfigError, match=f"ppo.clip_gradients 'each' .* share no parameters.* network {kind} do"):
-        updaters.make(config, network, network.initialise(0))
+        updaters.make_updater(config, network, network.initialise(0))
     updaters.check(replace(config, ppo=PPOConfig()), network)
 
 
@@ -272,7 +275,7 @@ def test_a_network_of_ones_own_is_asked_what_its_outputs_depend_on(own, name):
     from tianji.algorithms import modules
 
     own(MODULES)
-    network = modules.make(f"my_module:{name}", FEATURES, ACTIONS)
+    network = modules.make_module(f"my_module:{name}", FEATURES, ACTIONS)
     flat = np.arange(network.size)
     owner = {key: set() for key in network.named_tensors(flat)}
     for part, pieces in zip(("policy", "value"), network.parts(), strict=True):
@@ -285,7 +288,7 @@ def test_a_network_of_ones_own_is_asked_what_its_outputs_depend_on(own, name):
     assert trained.keys() == owner.keys()
     assert all(part == ("value" if key.startswith(("value", "scale")) else "policy") for key, part in trained.items())
     config = TrainConfig(env="x", ppo=replace(EACH, max_grad_norm=0.01), network=NetworkConfig(factory=f"my_module:{name}"))
-    updater = updaters.make(config, network, network.initialise(0))
+    updater = updaters.make_updater(config, network, network.initialise(0))
     before = updater.weights().copy()
     # Under so large an epsilon a step is as long as the gradient.
     updater.optimizer.param_groups[0]["eps"] = 1e3
@@ -299,7 +302,7 @@ def test_a_network_of_ones_own_that_shares_parameters_is_refused(own):
     from tianji.algorithms import modules
 
     own(MODULES)
-    network = modules.make("my_module:Meeting", FEATURES, ACTIONS)
+    network = modules.make_module("my_module:Meeting", FEATURES, ACTIONS)
     config = TrainConfig(env="x", ppo=EACH, network=NetworkConfig(factory="my_module:Meeting"))
     with pytest.raises(ConfigError, match="those of network factory do"):
         updaters.check(config, network)

@@ -11,7 +11,7 @@ from baselines.tianji import TianJi
 from tianji.algorithms import dqn_torch, impala_torch, ppo_torch
 from tianji.algorithms.dqn import Regression
 from tianji.algorithms.graphs_torch import MOST, SEEN_BEFORE
-from tianji.algorithms.networks import make
+from tianji.algorithms.networks import make_network
 from tianji.algorithms.rollouts import Rollouts
 from tianji.config import DQNConfig, IMPALAConfig, PPOConfig
 from tianji.run.training import train
@@ -52,7 +52,7 @@ def batch_of(algo, features, seed=0):
 
 def updater_of(algo, kind, features, device, **changed):
     build, config = UPDATERS[algo][0], msgspec.structs.replace(UPDATERS[algo][1], **changed)
-    network = make(kind, features, (64, 64), ACTIONS)
+    network = make_network(kind, features, (64, 64), ACTIONS)
     return build(network, config, network.initialise(3), device)
 
 

@@ -50,7 +50,7 @@ def test_gradients_are_autograds(seed, rows, actions, entropy_weight):
 def test_a_draw_is_the_inverse_of_the_distribution_function(seed, rows, actions):
     logits, _, rng = some(seed, rows, actions)
     noise = rng.random((rows, 1))
-    action, log_probability = Categorical.sample(logits, noise)
+    action, log_probability = Categorical.drawn(logits.T, noise[:, 0])
     below = np.concatenate([np.zeros((rows, 1)), special.softmax(logits.astype(np.float64), axis=1).cumsum(axis=1)], axis=1)
     at = np.arange(rows)
     assert (below[at, action] <= noise[:, 0] + 1e-5).all()
@@ -60,7 +60,7 @@ def test_a_draw_is_the_inverse_of_the_distribution_function(seed, rows, actions)
 
 def test_actions_follow_the_softmax():
     logits = np.log(np.array([[0.2, 0.5, 0.3]], np.float32)).repeat(60_000, axis=0)
-    action, log_p = Categorical.sample(logits, np.random.default_rng(0).random((60_000, 1)))
+    action, log_p = Categorical.drawn(logits.T, np.random.default_rng(0).random(60_000))
     np.testing.assert_allclose(np.bincount(action) / 60_000, [0.2, 0.5, 0.3], atol=0.01)
     np.testing.assert_allclose(np.exp(log_p), np.array([0.2, 0.5, 0.3])[action], rtol=1e-5)
 
@@ -68,5 +68,5 @@ def test_actions_follow_the_softmax():
 @pytest.mark.parametrize("gap", [200.0, 1e4])
 def test_draws_stay_in_range_at_the_edges_of_the_noise(gap):
     logits = np.array([[0.0, -gap], [-gap, 0.0]], np.float32)
-    action, _ = Categorical.sample(logits, np.array([[np.nextafter(1, 0)], [0.0]]))
+    action, _ = Categorical.drawn(logits.T, np.array([np.nextafter(1, 0), 0.0]))
     assert action.tolist() == [0, 1]

@@ -8,6 +8,7 @@ import torch
 
 from programs.cli import ConfigError
 from tianji.algorithms import algorithm, networks, updaters
+from tianji.algorithms.distributions_torch import Categorical
 from tianji.algorithms.impala import IMPALA
 from tianji.algorithms.impala_numpy import NumpyUpdater
 from tianji.algorithms.impala_torch import TorchUpdater, loss
@@ -43,7 +44,7 @@ def test_loss_equals_a_slow_loop():
         total += 0.7 * (values[i] - float(batch.value_target[i])) ** 2
         total += 0.03 * sum(math.exp(v) * v for v in log_p)
     columns = (torch.tensor(c) for c in (batch.action, batch.advantage, batch.value_target))
-    got = loss(torch.tensor(logits), torch.tensor(values), *columns, config)
+    got = loss(Categorical(torch.tensor(logits)), torch.tensor(values), *columns, config)
     assert float(got) == pytest.approx(total / 9, rel=1e-6)
 
 
@@ -68,7 +69,7 @@ def test_gradient_equals_finite_differences(kind):
         blocks = network.views(torch.tensor(point))
         logits, values = heads(network, blocks, torch.tensor(batch.features, dtype=torch.float64))
         columns = (torch.tensor(c) for c in (batch.action, batch.advantage, batch.value_target))
-        return float(loss(logits, values, *columns, config))
+        return float(loss(Categorical(logits), values, *columns, config))
 
     slopes = [(loss_at(flat + step) - loss_at(flat - step)) / 2e-6 for step in 1e-6 * np.eye(len(flat))]
     gradient = TorchUpdater(network, config, flat.astype(np.float32)).gradient(batch).numpy()
@@ -93,8 +94,8 @@ def make_chunk(rng, network, flat, steps=8, environments=4, spread=0.0):
 
 def make_impala(**impala):
     config = TrainConfig(env="CartPole-v1", algo="impala", impala=IMPALAConfig(**impala))
-    network = networks.build(config.network, 4, 2)
-    return IMPALA(updaters.make(config, network, network.initialise(0)), CARTPOLE, config.impala, 1000), network
+    network = networks.of(config, CARTPOLE)
+    return IMPALA(updaters.make_updater(config, network, network.initialise(0)), CARTPOLE, config.impala, 1000), network
 
 
 def test_prepare_bootstraps_and_weighs_as_the_paper_says():
@@ -143,4 +144,4 @@ def test_it_learns_which_action_pays_from_another_policys_experience():
 def test_a_numpy_updater_for_convolutions_is_refused_in_one_line():
     config = TrainConfig(env="x", algo="impala", network=NetworkConfig(kind="nature-shared"), updater="numpy")
     with pytest.raises(ConfigError, match="perceptrons only, not nature-shared"):
-        algorithm.make(config, EnvDescription("x", (42, 42), "|u1", 0, 3, stack=2))
+        algorithm.make_algorithm(config, EnvDescription("x", (42, 42), "|u1", 0, 3, stack=2, pixels="hw"))

@@ -12,6 +12,7 @@ from commands import refusal
 from programs.cli import ConfigError, run
 from tianji.__main__ import main
 from tianji.algorithms import algorithm, dqn_torch, impala_torch, modules, networks, networks_torch, ppo_torch, updaters
+from tianji.algorithms.distributions_torch import Categorical
 from tianji.algorithms.dqn import Regression
 from tianji.algorithms.rollouts import Rollouts
 from tianji.config import DQNConfig, NetworkConfig, PPOConfig, TrainConfig
@@ -93,7 +94,7 @@ def made(own):
     own(MODULES)
 
     def make(name, features=5, actions=3):
-        network = modules.make(f"my_module:{name}", features, actions)
+        network = modules.make_module(f"my_module:{name}", features, actions)
         flat = network.initialise(3)
         plain = getattr(sys.modules["my_module"], name)(features, actions).eval()
         tensors = {key: torch.tensor(value.copy()) for key, value in network.named_tensors(flat).items()}
@@ -153,7 +154,7 @@ def flat_gradient(loss, plain):
 def test_gradients_of_policies_are_the_plain_modules(made, algo, torch_module):
     network, flat, plain = made("Pair")
     config = TrainConfig(env="x", algo=algo, network=NetworkConfig(factory="my_module:Pair"))
-    updater = updaters.make(config, network, flat)
+    updater = updaters.make_updater(config, network, flat)
     rng = np.random.default_rng(0)
     columns = [rng.normal(size=6).astype(np.float32) for _ in range(3)]
     batch = Rollouts(inputs_of(5), rng.integers(0, 3, 6), *columns)
@@ -161,7 +162,7 @@ def test_gradients_of_policies_are_the_plain_modules(made, algo, torch_module):
     settings = getattr(config, algo)
     action, old, advantage, target = map(torch.tensor, (batch.action, *columns))
     given = (action, old, advantage, target) if algo == "ppo" else (action, advantage, target)
-    expected = flat_gradient(torch_module.loss(logits, value.squeeze(1), *given, settings), plain)
+    expected = flat_gradient(torch_module.loss(Categorical(logits), value.squeeze(1), *given, settings), plain)
     assert np.abs(expected).max() > 0.01
     np.testing.assert_allclose(updater.gradient(batch).numpy(), expected, rtol=1e-4, atol=1e-6)
 
@@ -170,7 +171,7 @@ def test_gradients_of_policies_are_the_plain_modules(made, algo, torch_module):
 def test_gradients_of_action_values_are_the_plain_modules(made, name):
     network, flat, plain = made(name)
     config = TrainConfig(env="x", algo="dqn", actors=1, envs_per_actor=1, network=NetworkConfig(factory=f"my_module:{name}"))
-    updater = updaters.make(config, network, flat)
+    updater = updaters.make_updater(config, network, flat)
     rng = np.random.default_rng(0)
     batch = Regression(inputs_of(5), rng.integers(0, 3, 6), rng.normal(size=6).astype(np.float32))
     loss = dqn_torch.loss(
@@ -188,7 +189,7 @@ def test_gradients_of_action_values_are_the_plain_modules(made, name):
 def test_a_minibatch_makes_one_step_of_adam_on_the_plain_module(made):
     network, flat, plain = made("Q")
     config = TrainConfig(env="x", algo="dqn", actors=1, envs_per_actor=1, network=NetworkConfig(factory="my_module:Q"))
-    updater = updaters.make(config, network, flat)
+    updater = updaters.make_updater(config, network, flat)
     rng = np.random.default_rng(0)
     batch = Regression(inputs_of(5), rng.integers(0, 3, 6), rng.normal(size=6).astype(np.float32))
     optimizer = torch.optim.Adam(plain.parameters(), lr=0.01, eps=config.dqn.adam_epsilon)
@@ -211,7 +212,7 @@ def test_initial_weights_follow_the_seed_and_nothing_global_changes(made):
     first = network.initialise(3)
     assert np.array_equal(first, network.initialise(3))
     assert not np.array_equal(first, network.initialise(4))
-    modules.make("my_module:Pair", 5, 3)
+    modules.make_module("my_module:Pair", 5, 3)
     assert torch.equal(torch.get_rng_state(), before)
 
 
@@ -273,11 +274,11 @@ def test_buffers_follow_the_parameters_to_their_device(made):
 @pytest.mark.parametrize("algo", ["ppo", "impala"])
 def test_images_are_trained_on(own, algo):
     own(MODULES)
-    describe = EnvDescription("x", (42, 42), "|u1", 0, 2, stack=2)
+    describe = EnvDescription("x", (42, 42), "|u1", 0, 2, stack=2, pixels="hw")
     config = TrainConfig(
         env="x", algo=algo, network=NetworkConfig(factory="my_module:Seeing"), ppo=PPOConfig(minibatch_size=16, epochs=1)
     )
-    chosen, rng = algorithm.make(config, describe), np.random.default_rng(0)
+    chosen, rng = algorithm.make_algorithm(config, describe), np.random.default_rng(0)
     chunk = {
         "observation": rng.integers(0, 256, (10, 4, 42, 42), np.uint8),
         "age": np.zeros(4, np.uint8),
@@ -352,7 +353,7 @@ def test_lockstep_repeats_to_the_bit(own, algo):
     own(LEARNER)
     runs = [train(small(algo, **{**LEARNING[algo], "stop_steps": 1536})).weights for _ in range(2)]
     assert np.array_equal(*runs)
-    assert not np.array_equal(runs[0], modules.make(LEARNING[algo]["factory"], 4, 2).initialise(1))
+    assert not np.array_equal(runs[0], modules.make_module(LEARNING[algo]["factory"], 4, 2).initialise(1))
 
 
 def test_a_policy_survives_the_file(made, tmp_path):
@@ -559,12 +560,12 @@ def test_a_factory_alone_says_the_kind_and_is_told_to_every_process_alike():
 
 
 def test_kinds_that_are_known_say_nothing_of_a_factory():
-    assert TrainConfig(env="x").network == NetworkConfig(kind="mlp-separate", hidden=(64, 64), activation="tanh")
+    assert TrainConfig(env="x").network == NetworkConfig(kind="auto")
     assert "factory" not in msgspec.to_builtins(TrainConfig(env="x").network)
 
 
 def test_a_wrong_kind_is_answered_with_those_that_there_are():
-    with pytest.raises(ConfigError, match="known: mlp-separate, mlp-shared, mlp-q, nature-shared, nature-q, factory"):
+    with pytest.raises(ConfigError, match="known: auto, mlp-separate, mlp-shared, mlp-q, nature-shared, nature-q, factory"):
         convert({"env": "x", "network": {"kind": "resnet"}}, TrainConfig, "train")
 
 

@@ -17,7 +17,7 @@ from torch import nn
 from programs.cli import ConfigError
 from tianji.algorithms import algorithm, networks_torch
 from tianji.algorithms.flat import orthogonal
-from tianji.algorithms.networks import KINDS, ActorCritic, QNetwork, build, make
+from tianji.algorithms.networks import KINDS, ActorCritic, QNetwork, build, make_network
 from tianji.algorithms.rollouts import Rollouts
 from tianji.config import NetworkConfig, PPOConfig, TrainConfig
 from tianji.environments.description import EnvDescription
@@ -35,7 +35,7 @@ EVERY_KIND = [
 
 def network_of(kind, options=PLAIN, actions=3):
     """A small one, over images for convolutions and over vectors else, with weights of which none is zero."""
-    network = make(kind, IMAGE if "nature" in kind else 5, (6, 7), actions, **options)
+    network = make_network(kind, IMAGE if "nature" in kind else 5, (6, 7), actions, **options)
     rng = np.random.default_rng(0)
     return network, (network.initialise(3) + 0.05 * rng.normal(size=network.size)).astype(np.float32)
 
@@ -196,7 +196,7 @@ def test_every_kind_survives_the_file(kind, options, tmp_path):
 
 @pytest.mark.parametrize("side", [42, 84])
 def test_convolutions_have_the_shapes_of_the_paper(side):
-    network = make("nature-q", (4, side, side), (512,), 6)
+    network = make_network("nature-q", (4, side, side), (512,), 6)
     shapes = network.shapes()
     assert [shapes[f"conv.{i}.kernel"] for i in range(3)] == [(32, 4, 8, 8), (64, 32, 4, 4), (64, 64, 3, 3)]
     assert shapes["dense.0.kernel"] == ({84: 3136, 42: 64}[side], 512)
@@ -247,7 +247,7 @@ def test_parameters_are_looked_at_in_place():
 
 
 def test_perceptrons_see_images_as_scaled_vectors():
-    network = make("mlp-shared", IMAGE, (6,), 3)
+    network = make_network("mlp-shared", IMAGE, (6,), 3)
     flat = network.initialise(0)
     x = np.random.default_rng(0).integers(0, 256, (5, *IMAGE), np.uint8)
     vectors = x.reshape(5, -1) / np.float32(255)
@@ -255,7 +255,7 @@ def test_perceptrons_see_images_as_scaled_vectors():
         assert np.array_equal(got, expected)
 
 
-@pytest.mark.parametrize("features", [4, (4, 30, 30), (4, 42)])
+@pytest.mark.parametrize("features", [4, (4, 4, 30), (4, 42)])
 def test_convolutions_of_what_is_no_image_are_refused_in_one_line(features):
     with pytest.raises(ConfigError, match="nature-q sees images"):
         build(NetworkConfig(kind="nature-q"), features, 2)
@@ -336,7 +336,7 @@ def test_perceptrons_do_not_bring_torch_in():
     from tianji.algorithms import algorithm
     from tianji.config import TrainConfig
     from tianji.environments.description import EnvDescription
-    algorithm.make(TrainConfig(env="x"), EnvDescription("x", (4,), "<f4", 0, 2))
+    algorithm.make_algorithm(TrainConfig(env="x"), EnvDescription("x", (4,), "<f4", 0, 2))
     print("torch" in sys.modules)
     """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -346,14 +346,14 @@ def test_perceptrons_do_not_bring_torch_in():
 @pytest.mark.parametrize("algo", ["ppo", "impala"])
 def test_images_are_trained_on(algo):
     """A round on 42 x 42 images that tell, by their brightness, which action is rewarded."""
-    describe = EnvDescription("x", (42, 42), "|u1", 0, 2, stack=2)
+    describe = EnvDescription("x", (42, 42), "|u1", 0, 2, stack=2, pixels="hw")
     config = TrainConfig(
         env="x",
         algo=algo,
         network=NetworkConfig(kind="nature-shared", hidden=(16,)),
         ppo=PPOConfig(minibatch_size=16, epochs=2, learning_rate=1e-3),
     )
-    chosen, rng = algorithm.make(config, describe), np.random.default_rng(0)
+    chosen, rng = algorithm.make_algorithm(config, describe), np.random.default_rng(0)
     steps, environments = 8, 4
     chunk = {
         "observation": rng.integers(0, 256, (steps + 2, environments, 42, 42), np.uint8),

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from baselines.xingtian.collation import collate
 from tianji.algorithms import updaters
+from tianji.algorithms.distributions_torch import Categorical
 from tianji.algorithms.networks import ActorCritic, SharedActorCritic
 from tianji.algorithms.networks_torch import heads
 from tianji.algorithms.ppo import PPO, assess, assess_stale, normalise
@@ -76,7 +77,7 @@ def test_loss_equals_a_slow_loop(seed, rows, actions, entropy, value_clip):
     flat = torch.tensor(rng.normal(size=network.size).astype(np.float32))
     logits, values = heads(network, network.views(flat), torch.tensor(batch.features))
     arrays = (batch.action, batch.log_probability, batch.advantage, batch.value_target)
-    got = loss(logits, values, *(torch.tensor(a) for a in arrays), config, torch.tensor(batch.value))
+    got = loss(Categorical(logits), values, *(torch.tensor(a) for a in arrays), config, torch.tensor(batch.value))
     assert float(got) == pytest.approx(loss_by_hand(logits, values, batch, config), rel=1e-4, abs=1e-5)
 
 
@@ -200,7 +201,7 @@ def deal_out(chunk, groups):
 def make_ppo(**ppo):
     config = TrainConfig(env="CartPole-v1", ppo=PPOConfig(**ppo))
     network = ActorCritic(4, (64, 64), 2)
-    return PPO(updaters.make(config, network, network.initialise(0)), CARTPOLE, config.ppo, 1000, seed=0)
+    return PPO(updaters.make_updater(config, network, network.initialise(0)), CARTPOLE, config.ppo, 1000, seed=0)
 
 
 def test_a_round_does_not_depend_on_how_environments_are_dealt_out():
@@ -389,7 +390,7 @@ def test_the_decoupled_surrogate_equals_a_slow_loop(size, normalised):
             clipped += near * a < ratio * a
         logits, values = (torch.from_numpy(c) for c in ppo.updater.network.both(ppo.updater.network.views(p), part.features))
         columns = (part.action, part.log_probability, part.advantage, part.value_target)
-        found = loss(logits, values, *map(torch.from_numpy, columns), ppo.config)
+        found = loss(Categorical(logits), values, *map(torch.from_numpy, columns), ppo.config)
         assert float(found) == pytest.approx(-total / len(at), abs=1e-5)
         assert clipped, "some rows are beyond the clip range"
         rows += len(at)

@@ -153,7 +153,7 @@ def test_cut_chunks_that_their_producers_assessed_are_collated(seed, lengths):
 @pytest.mark.parametrize("algo", ["ppo", "impala"])
 def test_a_ragged_round_trains_on_all_of_its_rows(algo):
     config = TrainConfig(env="x", algo=algo, ppo=PPOConfig(minibatch_size=16, epochs=2))
-    updater = updaters.make(config, NETWORK, WEIGHTS)
+    updater = updaters.make_updater(config, NETWORK, WEIGHTS)
     made = (
         ppo.PPO(updater, DESCRIBE, config.ppo, 1000, 0)
         if algo == "ppo"

@@ -8,8 +8,13 @@ from scipy.stats import chisquare
 
 from baselines.certificate import transitions_of
 from tianji.algorithms.replay import Experience, Replay
+from tianji.environments.description import EnvDescription
 from tianji.environments.vector import Stacks
 from tianji.layout import rollout_layout, shortened
+
+
+def seen(shape, dtype, stack=1):
+    return EnvDescription("x", shape, dtype, 0, 2, stack)
 
 
 class World:
@@ -93,7 +98,7 @@ def drawn_from(replay, count=4000, seed=0):
 def test_what_is_drawn_was_lived_and_all_that_is_recent_is_drawn(seed, stack, environments, chunks, rows, ends):
     rng = np.random.default_rng(seed)
     worlds = [World(rng, environments, stack, 10_000 * p) for p in range(2)]
-    replay = Replay(rows * 2 * environments, 2 * environments, (1,), "<i4", stack)
+    replay = Replay(rows * 2 * environments, 2 * environments, seen((1,), "<i4", stack))
     kept = [[] for _ in range(2 * environments)]
     for producer, world in enumerate(worlds):
         world.action = 10_000 * producer
@@ -122,7 +127,7 @@ def test_what_is_drawn_was_lived_and_all_that_is_recent_is_drawn(seed, stack, en
 @pytest.mark.parametrize("stack", [1, 4])
 def test_without_truncations_it_keeps_the_capacity_exactly(stack):
     world = World(np.random.default_rng(0), 2, stack)
-    replay = Replay(60, 2, (1,), "<i4", stack)
+    replay = Replay(60, 2, seen((1,), "<i4", stack))
     for _ in range(20):
         replay.insert(Experience(world.chunk(7, 0.0), 0, world.sequence))
     wanted = {action for lived in world.lived for _, action, _ in lived[-30:]}
@@ -134,7 +139,7 @@ def test_without_truncations_it_keeps_the_capacity_exactly(stack):
 @pytest.mark.parametrize(("stack", "ends"), [(1, 0.2), (4, 0.2), (4, 0.0)])
 def test_draws_are_uniform(stack, ends):
     world = World(np.random.default_rng(1), 3, stack)
-    replay = Replay(120, 3, (1,), "<i4", stack)
+    replay = Replay(120, 3, seen((1,), "<i4", stack))
     for _ in range(12):
         replay.insert(Experience(world.chunk(9, ends), 0, world.sequence))
     actions = replay.draw(np.random.default_rng(2), 60_000)["action"]
@@ -145,7 +150,7 @@ def test_draws_are_uniform(stack, ends):
 
 @pytest.mark.parametrize("recent", [0.0, 0.6, 1.0])
 def test_recent_draws_are_uniform_over_the_newest_of_each_environment(recent):
-    world, replay = World(np.random.default_rng(3), 2, 1), Replay(100, 2, (1,), "<i4")
+    world, replay = World(np.random.default_rng(3), 2, 1), Replay(100, 2, seen((1,), "<i4"))
     for _ in range(5):
         replay.insert(Experience(world.chunk(10, ends=0.0), 0, world.sequence))
     newest = [action for lived in world.lived for _, action, _ in lived[-8:]]
@@ -161,7 +166,7 @@ def test_recent_draws_are_uniform_over_the_newest_of_each_environment(recent):
 def test_the_newest_part_of_a_replay_has_a_transition_wherever_episodes_end():
     """An episode that was cut after its first step leaves an observation that starts no transition as the newest row."""
     for seed in range(20):
-        world, replay = World(np.random.default_rng(seed), 2, 3), Replay(60, 2, (1,), "<i4", 3)
+        world, replay = World(np.random.default_rng(seed), 2, 3), Replay(60, 2, seen((1,), "<i4", 3))
         for _ in range(4):
             replay.insert(Experience(world.chunk(2, ends=0.9), 0, world.sequence))
             drawn = replay.draw(np.random.default_rng(0), 50, 1.0, 1)["action"].tolist()
@@ -170,7 +175,7 @@ def test_the_newest_part_of_a_replay_has_a_transition_wherever_episodes_end():
 
 def test_draws_follow_from_the_generator():
     world = World(np.random.default_rng(1), 2, 2)
-    replay = Replay(100, 2, (1,), "<i4", 2)
+    replay = Replay(100, 2, seen((1,), "<i4", 2))
     replay.insert(Experience(world.chunk(20, 0.3), 0, 0))
     first, again, other = (replay.draw(np.random.default_rng(seed), 50) for seed in (5, 5, 6))
     assert all(np.array_equal(first[name], again[name]) for name in first)
@@ -179,7 +184,7 @@ def test_draws_follow_from_the_generator():
 
 def test_a_gap_begins_afresh_with_the_history_that_the_chunk_carries():
     world = World(np.random.default_rng(3), 1, 4)
-    replay = Replay(100, 1, (1,), "<i4", 4)
+    replay = Replay(100, 1, seen((1,), "<i4", 4))
     replay.insert(Experience(world.chunk(5, 0.0), 0, 0))
     world.chunk(5, 0.0)  # lost
     replay.insert(Experience(world.chunk(5, 0.0), 0, 2))
@@ -191,7 +196,7 @@ def test_a_gap_begins_afresh_with_the_history_that_the_chunk_carries():
 
 def test_a_chunk_that_goes_on_adds_one_row_a_step_and_one_that_does_not_adds_its_history_too():
     world = World(np.random.default_rng(3), 1, 4)
-    replay = Replay(100, 1, (1,), "<i4", 4)
+    replay = Replay(100, 1, seen((1,), "<i4", 4))
     written = []
     for sequence in (0, 1, 3):
         replay.insert(Experience(world.chunk(5, 0.0), 0, sequence))
@@ -201,7 +206,7 @@ def test_a_chunk_that_goes_on_adds_one_row_a_step_and_one_that_does_not_adds_its
 
 
 def test_a_million_frames_of_atari_fit_into_seven_and_a_half_gigabytes():
-    replay = Replay(1_000_000, 8, (84, 84), "|u1", stack=4)
+    replay = Replay(1_000_000, 8, seen((84, 84), "|u1", 4))
     frames = 84 * 84 * 8 * replay.rows
     assert replay.rows * 8 >= 1_000_000
     assert replay.nbytes <= 7.5e9
@@ -213,7 +218,7 @@ def test_bytes_stay_bytes():
     layout = rollout_layout(3, 1, (2, 2), "|u1", behaviour=False, stack=2)
     views = layout.views(bytearray(layout.capacity_bytes))
     views["observation"][...] = np.arange(5, dtype=np.uint8)[:, None, None, None]
-    replay = Replay(20, 1, (2, 2), "|u1", 2)
+    replay = Replay(20, 1, seen((2, 2), "|u1", 2))
     replay.insert(Experience(views, 0, 0))
     drawn = replay.draw(np.random.default_rng(0), 8)
     assert drawn["observation"].dtype == np.uint8
@@ -224,12 +229,12 @@ def test_bytes_stay_bytes():
 def test_what_it_has_no_room_for_is_refused(producer, steps, says):
     world = World(np.random.default_rng(0), 2, 1)
     with pytest.raises(ValueError, match=says):
-        Replay(100, 4, (1,), "<i4").insert(Experience(world.chunk(steps, 0.0), producer, 0))
+        Replay(100, 4, seen((1,), "<i4")).insert(Experience(world.chunk(steps, 0.0), producer, 0))
 
 
 def test_an_empty_replay_says_so():
     with pytest.raises(ValueError, match="no transition"):
-        Replay(10, 1, (1,), "<f4").draw(np.random.default_rng(0), 1)
+        Replay(10, 1, seen((1,), "<f4")).draw(np.random.default_rng(0), 1)
 
 
 def test_a_chunks_transitions_are_those_that_were_lived():

@@ -180,5 +180,5 @@ def test_a_learner_has_one_where_a_second_core_may_be_used(monkeypatch, threads,
     monkeypatch.setattr(cores, "usable", lambda: usable)
     config = TrainConfig(env="CartPole-v1", algo="dqn", network=NetworkConfig(kind="mlp-q"), learner_threads=threads)
     network = QNetwork(4, (8,), 2)
-    made = updaters.make(config, network, network.initialise(0))
+    made = updaters.make_updater(config, network, network.initialise(0))
     assert (made.helper is not None) == helped

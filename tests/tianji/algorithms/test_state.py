@@ -58,12 +58,12 @@ def step(algo, views, number):
 @pytest.mark.parametrize("name", ["ppo", "impala", "dqn"])
 def test_it_goes_on_to_the_last_bit(name, updater, tmp_path):
     rounds = chunks(np.random.default_rng(0), 8, behaviour=name != "dqn")
-    first = algorithm.make(config(name, updater), CARTPOLE)
+    first = algorithm.make_algorithm(config(name, updater), CARTPOLE)
     for number in range(4):
         step(first, rounds[number], number)
     state = first.state()
     write_state(tmp_path / "state", State(state.arrays, state.values))
-    second = algorithm.make(config(name, updater), CARTPOLE)
+    second = algorithm.make_algorithm(config(name, updater), CARTPOLE)
     assert not np.array_equal(second.updater.weights(), first.updater.weights())
     second.restore(read_state(tmp_path / "state"))
     assert np.array_equal(second.updater.weights(), first.updater.weights())
@@ -78,7 +78,7 @@ def test_it_goes_on_to_the_last_bit(name, updater, tmp_path):
 @pytest.mark.parametrize("name", ["ppo", "dqn"])
 def test_either_updater_goes_on_where_the_other_was(name, tmp_path):
     rounds = chunks(np.random.default_rng(1), 6, behaviour=name != "dqn")
-    numpy, torch = (algorithm.make(config(name, updater), CARTPOLE) for updater in ("numpy", "torch"))
+    numpy, torch = (algorithm.make_algorithm(config(name, updater), CARTPOLE) for updater in ("numpy", "torch"))
     for number in range(3):
         step(numpy, rounds[number], number)
     torch.restore(State({k: v.copy() for k, v in numpy.state().arrays.items()}, json.loads(json.dumps(numpy.state().values))))
@@ -92,11 +92,11 @@ def test_either_updater_goes_on_where_the_other_was(name, tmp_path):
 
 def test_without_its_replay_it_waits_for_a_new_one():
     rounds = chunks(np.random.default_rng(2), 2, behaviour=False)
-    first = algorithm.make(config("dqn", "numpy"), CARTPOLE)
+    first = algorithm.make_algorithm(config("dqn", "numpy"), CARTPOLE)
     assert step(first, rounds[0], 0) > 0
     state = first.state(replay=False)
     assert not any(name.startswith("replay.") for name in state.arrays)
-    second = algorithm.make(config("dqn", "numpy"), CARTPOLE)
+    second = algorithm.make_algorithm(config("dqn", "numpy"), CARTPOLE)
     second.restore(state)
     assert second.replay.size == 0
     assert second.train(128) == 0
@@ -104,23 +104,23 @@ def test_without_its_replay_it_waits_for_a_new_one():
 
 
 def test_a_replay_of_other_sizes_is_refused():
-    first = algorithm.make(config("dqn", "numpy"), CARTPOLE)
+    first = algorithm.make_algorithm(config("dqn", "numpy"), CARTPOLE)
     for number, views in enumerate(chunks(np.random.default_rng(3), 4, behaviour=False)):
         step(first, views, number)
     smaller = DQNConfig(train_every_steps=64, updates=4, batch_size=8, learning_starts=64, replay_capacity=128)
     for change in ({"actors": 2}, {"dqn": smaller}):
         other = msgspec.structs.replace(config("dqn", "numpy"), **change)
         with pytest.raises(ValueError, match="replay"):
-            algorithm.make(other, CARTPOLE).restore(first.state())
+            algorithm.make_algorithm(other, CARTPOLE).restore(first.state())
 
 
 @pytest.mark.parametrize("updater", ["numpy", "torch"])
 @pytest.mark.parametrize("bad", [np.nan, np.inf, 3e38])
 def test_a_gradient_that_is_no_number_is_noticed_for_good(updater, bad):
     """Also where clipping makes zeros of it, and the weights stay what they were."""
-    network = networks.make("mlp-separate", 4, (8,), 2)
+    network = networks.make_network("mlp-separate", 4, (8,), 2)
     config = TrainConfig(env="x", updater=updater)
-    made = updaters.make(config, network, network.initialise(0))
+    made = updaters.make_updater(config, network, network.initialise(0))
     rows = {
         "features": np.ones((4, 4), np.float32),
         "action": np.zeros(4, np.int64),

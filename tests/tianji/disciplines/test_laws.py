@@ -355,6 +355,7 @@ def test_a_ring_is_looked_at_where_chunks_arrived_and_nowhere_else():
     assert looked == [7, 3]
 
 
+@pytest.mark.long(why="every rule in many orders of events")
 def test_a_quota_free_round_takes_what_each_actor_has():
     data = {field: getattr(MADE["ppo"], field) for field in MADE["ppo"].__struct_fields__}
     config = TrainConfig(**data | LONG["ppo"] | {"discipline": "quota-free", "stop_steps": 3840})
@@ -463,6 +464,7 @@ def test_the_disciplines_differ():
     assert any(list(law.broken(history, strict)) for law in strict.laws)
 
 
+@pytest.mark.long(why="whole runs of real processes")
 def test_reactors_with_a_replay_are_the_same_run_in_processes_whatever_they_are_held_up_by():
     config = configured("dqn", "reactor", 3, "auto")
     data = {field: getattr(config, field) for field in config.__struct_fields__}
@@ -472,6 +474,7 @@ def test_reactors_with_a_replay_are_the_same_run_in_processes_whatever_they_are_
         assert np.array_equal(train(TrainConfig(**data | more)).weights, alone)
 
 
+@pytest.mark.long(why="whole runs of real processes")
 def test_exactly_one_round_is_the_same_run_in_processes_whatever_they_are_held_up_by():
     config = configured("ppo", "exactly-one-round", 2, "auto")
     data = {field: getattr(config, field) for field in config.__struct_fields__}

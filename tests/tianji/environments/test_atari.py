@@ -15,7 +15,7 @@ from programs.cli import ConfigError
 from tianji.algorithms import networks
 from tianji.config import AtariConfig, NetworkConfig, PPOConfig, TrainConfig
 from tianji.environments import atari
-from tianji.environments.making import describe, make
+from tianji.environments.making import describe, make_env
 from tianji.layout import rollout_layout, stacked
 from tianji.messages import SlotRef
 from tianji.policy import Policy
@@ -130,7 +130,7 @@ def ale():
 class TestRealGames:
     def test_games_are_described_with_their_stacks(self):
         pong = describe("ALE/Pong-v5")
-        assert (pong.observation_shape, pong.observation_dtype, pong.actions) == ((84, 84), "|u1", 6)
+        assert (pong.observation_shape, pong.observation_dtype, pong.actions.outputs) == ((84, 84), "|u1", 6)
         assert pong.features == (4, 84, 84)
         assert describe("ALE/Breakout-v5", AtariConfig(screen=42, stack=2)).features == (2, 42, 42)
 
@@ -144,7 +144,7 @@ class TestRealGames:
             describe("ALE/Pongg-v5")
 
     def test_one_step_is_four_frames_and_sticky_actions_are_off(self):
-        env = atari.make("ALE/Breakout-v5", AtariConfig(noop_max=0, episodic_life=False, fire_reset=False))
+        env = atari.make_game("ALE/Breakout-v5", AtariConfig(noop_max=0, episodic_life=False, fire_reset=False))
         _, info = env.reset(seed=0)
         before = info["episode_frame_number"]
         assert [env.step(0)[4]["episode_frame_number"] - before for _ in range(3)] == [4, 8, 12]
@@ -154,7 +154,7 @@ class TestRealGames:
     def test_episodes_begin_after_no_ops_that_the_seed_decides(self):
         starts = []
         for seed in (0, 0, 1, 2, 3):
-            env = atari.make("ALE/Pong-v5", AtariConfig(fire_reset=False))
+            env = atari.make_game("ALE/Pong-v5", AtariConfig(fire_reset=False))
             starts.append(env.reset(seed=seed)[1]["episode_frame_number"])
             env.close()
         assert starts[0] == starts[1]
@@ -163,7 +163,7 @@ class TestRealGames:
 
     def test_lives_and_rewards_are_the_learners_and_the_game_is_told_whole(self):
         """Breakout, played at random to its end: five lives, and a score that clipped lives would not show."""
-        env = atari.make("ALE/Breakout-v5", AtariConfig())
+        env = atari.make_game("ALE/Breakout-v5", AtariConfig())
         rng, lives, steps, total = np.random.default_rng(0), 0, 0, 0.0
         env.reset(seed=4)
         while True:
@@ -184,7 +184,7 @@ class TestRealGames:
     def test_what_the_learner_sees_is_clipped_and_what_is_told_is_not(self):
         """Space Invaders scores 5 to 30 a hit."""
         clipped, raw = (
-            atari.make("ALE/SpaceInvaders-v5", AtariConfig(noop_max=0, clip_rewards=clip)) for clip in (True, False)
+            atari.make_game("ALE/SpaceInvaders-v5", AtariConfig(noop_max=0, clip_rewards=clip)) for clip in (True, False)
         )
         rng, rewards = np.random.default_rng(1), []
         for env in (clipped, raw):
@@ -224,11 +224,12 @@ def sampled(env_id, steps, games):
     return config, sampler, lambda: layout.views(slots[SlotRef(0, sampler.run(Rollout(SlotRef(0, 0))).slot.slot)])
 
 
+@pytest.mark.long(why="whole games")
 @pytest.mark.usefixtures("ale")
 def test_a_sampler_tells_whole_games_and_writes_each_frame_once():
     games = AtariConfig(screen=42, stack=3)
     config, sampler, run = sampled("ALE/Breakout-v5", 64, games)
-    mirror = SyncVectorEnv([lambda: make(config.env, games)] * 2, autoreset_mode=AutoresetMode.SAME_STEP, copy=False)
+    mirror = SyncVectorEnv([lambda: make_env(config.env, games)] * 2, autoreset_mode=AutoresetMode.SAME_STEP, copy=False)
     seeds = [int(np.random.SeedSequence(0, spawn_key=(0, e)).generate_state(2)[0]) for e in range(2)]
     frames = np.array(mirror.reset(seed=seeds)[0])
     told, ended, episodes = [], 0, []
@@ -258,6 +259,7 @@ def test_a_sampler_tells_whole_games_and_writes_each_frame_once():
     assert all(length > 5 for _, length in told)
 
 
+@pytest.mark.long(why="whole games")
 @pytest.mark.usefixtures("ale")
 def test_a_player_plays_whole_games_for_their_score():
     games = AtariConfig(screen=42, stack=2, noop_max=3)
@@ -283,8 +285,8 @@ def test_a_player_plays_whole_games_for_their_score():
 def test_the_background_is_black_and_what_moves_is_not():
     """Against a slow definition, over play of another seed."""
     config = AtariConfig(screen=42, subtract_background=True, noop_max=0)
-    plain = atari.make("ALE/Pong-v5", msgspec.structs.replace(config, subtract_background=False))
-    env = atari.make("ALE/Pong-v5", config)
+    plain = atari.make_game("ALE/Pong-v5", msgspec.structs.replace(config, subtract_background=False))
+    env = atari.make_game("ALE/Pong-v5", config)
     still = atari.background("ALE/Pong-v5", 42, 4, 0)
     assert still.shape == (42, 42)
     seen = []

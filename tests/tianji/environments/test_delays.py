@@ -18,7 +18,7 @@ from tianji.config import PPOConfig, SimulatorConfig, TrainConfig
 from tianji.environments import delays, simulated
 from tianji.environments import vector as envs
 from tianji.environments.delays import RANGE, Delays, scale, times
-from tianji.environments.making import ATARI, describe, make
+from tianji.environments.making import ATARI, describe, make_env
 from tianji.environments.vector import Environments, Simulated, together
 from tianji.messages import SlotRef
 from tianji.policy import load_policy
@@ -250,7 +250,7 @@ def test_what_happens_does_not_depend_on_how_long_it_takes(fake, env):
     slow = Simulated(env, range(3), ATARI, config, fake.waits(config, range(3)))
     assert type(still) is Environments
     assert isinstance(together(env, range(3), simulator=config), Simulated)
-    choices, rng = int(make(env).action_space.n), np.random.default_rng(0)
+    choices, rng = int(make_env(env).action_space.n), np.random.default_rng(0)
     first = plain.reset(seeds)
     places = [(np.zeros_like(first), np.zeros(3)) for _ in range(3)]
     assert np.array_equal(first, still.reset(seeds))
@@ -332,7 +332,7 @@ def slowly_drawn(values, side):
 
 @pytest.mark.parametrize("side", [84, 21, 6])
 def test_components_are_drawn_as_bars(side):
-    env = make("CartPole-v1", simulator=SimulatorConfig(picture=side))
+    env = make_env("CartPole-v1", simulator=SimulatorConfig(picture=side))
     for values in ([0.0, 1.3, -0.02, 5.0], [-9.0, 1e6, -5.0, 0.21], [0.0, 0.0, 0.0, -0.0]):
         picture = env.observation(np.array(values, np.float32))
         assert (picture.dtype, picture.shape) == (np.uint8, (side, side, 3))
@@ -341,7 +341,7 @@ def test_components_are_drawn_as_bars(side):
 
 
 def test_a_discrete_observation_is_a_bar_between_both_ends():
-    env = make("FrozenLake-v1", simulator=SimulatorConfig(picture=16))
+    env = make_env("FrozenLake-v1", simulator=SimulatorConfig(picture=16))
     first, last = env.observation(0), env.observation(15)
     assert (first[:, :8] == [0, 0, 255]).all()
     assert not first[:, 8:].any()
@@ -351,7 +351,7 @@ def test_a_discrete_observation_is_a_bar_between_both_ends():
 
 def test_pictures_tell_states_apart_and_repeat():
     def play(seed, steps=20):
-        env = make("CartPole-v1", simulator=SimulatorConfig(picture=84))
+        env = make_env("CartPole-v1", simulator=SimulatorConfig(picture=84))
         pictures = [env.reset(seed=seed)[0]]
         pictures += [env.step(t % 2)[0] for t in range(steps)]
         return [picture.tobytes() for picture in pictures]
@@ -365,7 +365,7 @@ def test_grain_is_noise_below_its_bound_that_hardly_shrinks():
     lz4 = pytest.importorskip("lz4.frame")
 
     def play(grain, seed=3):
-        env = make("CartPole-v1", simulator=SimulatorConfig(picture=84, grain=grain))
+        env = make_env("CartPole-v1", simulator=SimulatorConfig(picture=84, grain=grain))
         return np.array([env.reset(seed=seed)[0], *(env.step(t % 2)[0] for t in range(20))])
 
     clear, grainy = play(0), play(32)
@@ -381,9 +381,11 @@ def test_grain_is_noise_below_its_bound_that_hardly_shrinks():
     assert len(lz4.compress(grainy.tobytes())) > 0.8 * clear.nbytes
 
 
-def test_a_picture_is_no_grey_image_and_perceptrons_see_it_flattened():
+def test_perceptrons_see_a_picture_in_colour_flattened():
     seen = describe("CartPole-v1", simulator=SimulatorConfig(picture=84, step_seconds=3600.0))
-    assert (seen.observation_shape, seen.observation_dtype, seen.actions) == ((84, 84, 3), "|u1", 2)
+    assert seen.features == (3, 84, 84)
+    seen = seen.seen_by("mlp-q")
+    assert (seen.observation_shape, seen.observation_dtype, seen.actions.outputs) == ((84, 84, 3), "|u1", 2)
     assert not seen.image
     assert seen.features == 84 * 84 * 3
     environments = together("CartPole-v1", range(2), simulator=SimulatorConfig(picture=84))
@@ -431,6 +433,7 @@ def test_wrong_settings_are_named_in_one_line(data, says):
     assert "\n" not in str(raised.value)
 
 
+@pytest.mark.long(why="convolutions are trained and evaluated, in processes")
 def test_a_run_on_pictures_is_trained_and_evaluated_from_its_folder(tmp_path, capsys):
     folder = tmp_path / "run"
     settings = ["ppo.rollout_steps=16", "simulator.picture=12", "simulator.step_seconds=.0001"]
@@ -460,7 +463,7 @@ def test_the_vector_is_single_environments_beside_each_other(by_fake_time):
     fake, plain = by_fake_time, simulated.arguments("CartPole-v1", PARETO)
     vector = gym.make_vec(simulated.FULL_ID, 3, vectorization_mode="vector_entry_point", first=4, **plain)
     singles = [gym.make(simulated.FULL_ID, number=4 + i, **plain) for i in range(3)]
-    reference = SyncVectorEnv([lambda: make("CartPole-v1", simulator=PARETO)] * 3)
+    reference = SyncVectorEnv([lambda: make_env("CartPole-v1", simulator=PARETO)] * 3)
     assert vector.metadata["autoreset_mode"] is gym.vector.AutoresetMode.NEXT_STEP
 
     def alone(deed):

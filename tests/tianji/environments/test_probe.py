@@ -5,6 +5,7 @@ import os
 import pytest
 
 from programs.cli import ConfigError
+from tianji.config import EnvironmentConfig
 from tianji.environments import probe
 from tianji.environments.description import EnvDescription
 from tianji.environments.making import ATARI
@@ -51,10 +52,31 @@ def told(own):
     return ask
 
 
+def test_a_vector_form_is_described_in_the_other_process_too(own):
+    own(
+        """
+        from tests.helpers.counting import Counting, CountingVector
+
+        def counting(num_envs=None):
+            return Counting() if num_envs is None else CountingVector(num_envs)
+
+        class Alone(Counting):
+            pass
+        """,
+        "probed",
+    )
+    always, auto = (EnvironmentConfig(vector=vector) for vector in ("always", "auto"))
+    found = describe_apart("probed:counting", ATARI, None, 20.0, settings=always, lanes=3)
+    assert found == EnvDescription("probed:counting", (3,), "<f4", 0, 3, autoreset="SameStep")
+    assert not describe_apart("probed:Alone", ATARI, None, 20.0, settings=auto, lanes=3).autoreset
+    with pytest.raises(ConfigError, match="probed:Alone: it has no vector form"):
+        describe_apart("probed:Alone", ATARI, None, 20.0, settings=always, lanes=3)
+
+
 def test_it_says_what_a_description_in_this_process_says(told, capfd):
     here = os.getcwd()
     described, lines = told("Fine")
-    assert (described.observation_shape, described.actions, described.shipped) == ((4,), 2, False)
+    assert (described.observation_shape, described.actions.outputs, described.shipped) == ((4,), 2, False)
     assert described == EnvDescription("probed:Fine", (4,), "<f4", 0, 2)
     assert lines == []
     assert os.getcwd() == here

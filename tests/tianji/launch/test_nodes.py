@@ -33,6 +33,7 @@ def test_actors_on_two_nodes_train_what_they_train_on_one(small, encrypt):
     assert set(sent(together).values()) == {None}
 
 
+@pytest.mark.long(why="whole runs of real processes")
 @pytest.mark.timeout(120)
 def test_groups_on_two_nodes_send_models_alone(small):
     config = small(
@@ -47,6 +48,7 @@ def test_groups_on_two_nodes_send_models_alone(small):
     assert sent(result)["learner g0"] == 0.0
 
 
+@pytest.mark.long(why="whole runs of real processes")
 @pytest.mark.timeout(120)
 def test_a_tree_of_roots_sends_one_model_a_node(small):
     config = small(

@@ -203,3 +203,12 @@ def test_whoever_loses_the_session_answers_again():
     role.handle(done(A))
     assert role.handle(SessionLost("chunks")) == [Work(Rollout(B, brief=True))]
     assert sent(role.handle(done(B))) == [(4, True)]
+
+
+def test_a_fragment_that_begins_elsewhere_than_the_one_before_ended_says_so():
+    role = actor()
+    role.handle(Credited("chunks", [A, B]), WeightsArrived(3))
+    for goes_on in (True, False):
+        effects = role.handle(WorkDone(RolloutDone(A, 8, 1, 100, goes_on=goes_on)), WeightsArrived(4))
+        (header,) = next(effect for effect in effects if isinstance(effect, Send)).chunks
+        assert header.goes_on == goes_on

@@ -64,7 +64,7 @@ def test_bundles_of_a_cluster_are_shown_without_one(capsys):
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["--env", "Pendulum-v1"], "only Discrete actions"),
+        (["--env", "Pendulum-v1", "--algo", "dqn"], "chooses among Discrete actions"),
         (["--env", "CartPole-v1", "--set", "network.kind=nature-shared"], "image"),
         (["--env", "CartPole-v1", "--out", "/proc"], "not empty"),
         (["--resume", "/nowhere"], "no such file"),

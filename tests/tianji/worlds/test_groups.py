@@ -118,7 +118,7 @@ def test_strict_groups_agree_to_the_bit_and_are_the_mean_of_what_each_learned(sm
     for g in range(2):
         layout = chunk_layout(one, CARTPOLE)
         views = layout.views(bytearray(layout.capacity_bytes))
-        made = algorithm.make(one, CARTPOLE, g)
+        made = algorithm.make_algorithm(one, CARTPOLE, g)
         sampler = Sampler(one, CARTPOLE, layout, lambda slot, views=views: views, g, lambda: 0)
         sampler.weights()[:] = made.updater.weights()
         sampler.run(Rollout(SlotRef(0, 0)))
@@ -146,6 +146,7 @@ def test_snapshots_are_as_near_to_each_other_as_with_one_group(small, kind, grou
         assert len(steps) >= total // (config.snapshot_every_steps + known)
 
 
+@pytest.mark.long(why="whole runs of real processes")
 @pytest.mark.parametrize("algo", ["ppo", "dqn"])
 def test_two_groups_and_a_root_as_processes(small, algo):
     # Off policy a group does not wait for a mean: it must train for long enough that one comes.
@@ -205,8 +206,8 @@ def test_nothing_is_evicted_where_speeds_are_equal(small, algo, more):
 
 def test_groups_draw_different_numbers(small):
     config = small(groups=2)
-    first, second = (algorithm.make(config, CARTPOLE, g) for g in range(2))
+    first, second = (algorithm.make_algorithm(config, CARTPOLE, g) for g in range(2))
     assert np.array_equal(first.updater.weights(), second.updater.weights())
     assert first._rng.integers(2**63) != second._rng.integers(2**63)
-    first, second = (algorithm.make(dqn(small, groups=2), CARTPOLE, g) for g in range(2))
+    first, second = (algorithm.make_algorithm(dqn(small, groups=2), CARTPOLE, g) for g in range(2))
     assert first._rng.integers(2**63) != second._rng.integers(2**63)

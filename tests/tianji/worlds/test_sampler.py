@@ -49,7 +49,7 @@ def sample(env_id, index, envs_per_actor, fragments=2, steps=32):
     slots = {}
     body = chunk_views(layout, lambda slot: slots.setdefault(slot, bytearray(layout.capacity_bytes)))
     sampler = Sampler(config, description, layout, body, index, time.monotonic_ns)
-    network = networks.build(config.network, description.features, description.actions)
+    network = networks.of(config, description)
     sampler.weights()[:] = network.initialise(0)
     done = [sampler.run(Rollout(SlotRef(0, k))) for k in range(fragments)]
     episodes = sampler.take_finished()
@@ -208,3 +208,32 @@ def test_an_actor_of_slow_steps_looks_for_messages_after_each(step_ns, world, sl
     assert end.value.value.count == (2 if slices == 15 else 16)
     # After a fragment of slow steps each one is timed.
     assert sum(sampler.account.took.get(SLOW_STEP, {}).values()) == (16 + 1 if slices == 15 else 0)
+
+
+def test_the_fragment_after_one_that_was_dropped_does_not_go_on_from_the_one_before():
+    class Spoilt(gym.Wrapper):
+        steps = 0
+
+        def step(self, action):
+            observation, reward, *rest = self.env.step(action)
+            Spoilt.steps += 1
+            return observation, np.nan if Spoilt.steps == 40 else reward, *rest
+
+    gym.register("Spoilt-v0", entry_point=lambda: Spoilt(gym.make("CartPole-v1").unwrapped))
+    try:
+        sampler, _ = sampler_of(
+            TrainConfig(
+                env="Spoilt-v0",
+                actors=1,
+                envs_per_actor=2,
+                not_finite="drop",
+                world="lockstep",
+                ppo=PPOConfig(rollout_steps=16),
+            )
+        )
+        done = [sampler.run(Rollout(SlotRef(0, number))) for number in range(4)]
+    finally:
+        del gym.registry["Spoilt-v0"]
+    assert [(one.count, one.goes_on) for one in done if one.count] == [(32, True), (32, False), (32, True)]
+    assert done[1].count == 0
+    sampler.close()

@@ -60,7 +60,7 @@ def test_a_learner_that_asks_for_means_after_one_was_published_is_sent_it(tmp_pa
     pack(model, np.array([1, 2, 3], np.float32), (Stamp(1, 10, 10), Stamp()))
     with Channels() as roots, Channels() as learners, Launcher() as launcher:
         pushes = learners.weights_outlet(f"shm://{tmp_path}/model", size)
-        worker, role = Averager(3, ["0"]), Root("root", children=1, barrier=True)
+        worker, role = Averager(3, ["0"], None), Root("root", children=1, barrier=True)
         inlet, outlet = (
             roots.weights_inlet(f"shm://{tmp_path}/model", size),
             roots.weights_outlet(f"shm://{tmp_path}/mean", size),

@@ -182,6 +182,7 @@ def test_synchronous_dqn_is_the_same_in_both_worlds(small):
     assert np.array_equal(real.weights, lock.weights)
 
 
+@pytest.mark.long(why="whole runs of real processes")
 def test_dqn_samples_ahead_by_its_credit_and_no_further(small):
     """With k slots a fragment is at most k - 1 training rounds old when it arrives, and the ratio of steps to updates holds."""
     for slots in (1, 2, 4):
