@@ -13,6 +13,10 @@ VARIABLE = "TIANJI_RUN"
 GRACE_S = 0.5
 """Seconds that leftovers have to end by themselves, as helpers do whose parent has ended."""
 PAUSE_S = 0.02
+LOOK_S = 0.001
+"""Seconds between looks at a process that is just starting a program."""
+STARTING_S = 2.0
+"""Seconds that a process may take to start a program."""
 
 
 class Leftovers:
@@ -36,8 +40,13 @@ class Leftovers:
                 yield int(entry.name)
 
     def _is_marked(self, pid: int) -> bool:
+        deadline = time.monotonic() + STARTING_S
         try:
-            return self._text in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+            while not (environment := Path(f"/proc/{pid}/environ").read_bytes()) and _has_another(pid):
+                if time.monotonic() > deadline:
+                    return False
+                time.sleep(LOOK_S)
+            return self._text in environment.split(b"\0")
         except OSError:
             return False  # It has ended, or belongs to another user.
 
@@ -56,3 +65,14 @@ class Leftovers:
             return False
         finally:
             os.close(descriptor)
+
+
+def _has_another(pid: int) -> bool:
+    """Whether a process whose environment was read as empty has one all the same (`man 5 proc`, fields 23, 50 and 51).
+
+    That is so in the middle of `execve`, when it has memory but no addresses of an environment yet, and just after it. A
+    kernel thread and a process that has ended have no memory; an environment that is empty begins where it ends.
+    """
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    memory, begin, end = int(fields[20]), int(fields[47]), int(fields[48])
+    return memory > 0 and (end == 0 or end > begin)
