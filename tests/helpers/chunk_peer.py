@@ -3,6 +3,7 @@
 `python chunk_peer.py produce|consume URI STAGE`: a line on standard output tells that the stage is reached.
 """
 
+import faulthandler
 import signal
 import sys
 
@@ -20,6 +21,7 @@ CONSUMER_STAGES = ["bound", "received", "reading", "released", "credited"]
 
 
 def stand_still(stage):
+    faulthandler.cancel_dump_traceback_later()
     print(stage, flush=True)
     signal.alarm(10 * DEADLINE_S)  # Should nobody be left to kill it.
     signal.pause()
@@ -67,6 +69,8 @@ def consume(channels, uri, stage):
 
 
 if __name__ == "__main__":
+    # Says where it hangs before the test gives up.
+    faulthandler.dump_traceback_later(0.7 * DEADLINE_S)
     side, uri, stage = sys.argv[1:]
     with Channels() as channels:
         {"produce": produce, "consume": consume}[side](channels, uri, stage)
