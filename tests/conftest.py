@@ -24,11 +24,6 @@ os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL
 gc.set_threshold(50_000, 20, 50)
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option with which `.ci/run` learns which tests failed."""
-    parser.addoption("--failed-to", type=Path, metavar="FILE", help="write the ids of tests that failed, one a line")
-
-
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests of the group `ray` come first: one process runs them, one after another, and nobody waits for it at the end."""
     items.sort(key=lambda item: ("ray",) not in [mark.args for mark in item.iter_markers("xdist_group")])
@@ -74,12 +69,7 @@ def _has_children() -> bool:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say which laws of which disciplines were checked and held, and write down which tests failed."""
-    if (place := terminalreporter.config.getoption("--failed-to")) is not None:
-        reports = [report for kind in ("failed", "error") for report in terminalreporter.stats.get(kind, [])]
-        # With xdist, an id ends with the group of its test.
-        names = dict.fromkeys(report.nodeid.partition("@")[0] for report in reports)
-        place.write_text("".join(f"{name}\n" for name in names), encoding="utf-8")
+    """Say which laws of which disciplines were checked and held."""
     held: dict[str, int] = {}
     for report in terminalreporter.stats.get("passed", []):
         for name, value in report.user_properties:

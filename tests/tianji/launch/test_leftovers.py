@@ -44,10 +44,12 @@ def test_an_orphan_in_a_session_of_its_own_is_ended(adopted):
             assert others.end() == 2
             stranger.wait()
             os.waitpid(alive, 0)
-        finally:
+        except BaseException:
+            # Or the pipes of both shells would stay open for as long as they sleep.
             for leftover in (orphan, alive):
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(leftover, 9)
+            raise
 
 
 def test_an_orphan_is_found_while_it_starts_a_program(adopted, monkeypatch):
