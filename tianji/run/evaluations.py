@@ -71,6 +71,7 @@ class Evaluations:
         self._answers: queue.SimpleQueue[Answer | None] = queue.SimpleQueue()
         self._playing: Snapshot | None = None
         self._waiting: Snapshot | None = None
+        self._played: Snapshot | None = None
         inherits, variables = held.inherited(config.env)
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tianji.run.evaluations"],
@@ -130,7 +131,8 @@ class Evaluations:
             if answer is None:
                 self._playing = None
                 raise RuntimeError("the process that evaluates beside training has ended; its error stands above")
-            snapshot, self._playing = self._playing, None
+            snapshot = self._played = self._playing
+            self._playing = None
             found.append((snapshot, Evaluated(answer.version, answer.steps, answer.returns, time.monotonic_ns())))
             waiting, self._waiting = self._waiting, None
             if waiting is not None:
@@ -138,9 +140,9 @@ class Evaluations:
         return found
 
     def last(self, snapshot: Snapshot | None) -> list[tuple[Snapshot, Evaluated]]:
-        """Have the run's last snapshot played, if it was not, and wait for it."""
-        found = self.finished(LAST_S)
-        if snapshot is not None and all(one.version != snapshot.version for one, _ in found):
+        """Have the run's last snapshot played, if it was not, in this call or before it, and wait for it."""
+        found, played = self.finished(LAST_S), self._played
+        if snapshot is not None and (played is None or (played.version, played.weights) != (snapshot.version, snapshot.weights)):
             self._next = 0
             self.offer(snapshot)
             found += self.finished(LAST_S)

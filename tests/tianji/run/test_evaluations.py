@@ -73,6 +73,24 @@ def test_while_one_is_played_only_the_newest_waits():
         evaluations.close()
 
 
+def test_the_last_snapshot_is_not_played_again_where_its_returns_are_known():
+    config = configured()
+    description = check(config)
+    config = settled(config, description)
+    network, evaluations = networks.of(config, description), Evaluations(config, description)
+    try:
+        for version, steps in ((0, 0), (1, 2048)):
+            evaluations.offer(snapshot(network, version, steps))
+        # Asked while the run goes on: the answers are taken before its end asks for the last one.
+        assert [found.version for _, found in evaluations.finished(60.0)] == [0, 1]
+        assert evaluations.last(snapshot(network, 1, 2048)) == []
+        # After a restart a number comes again, with other weights.
+        other = Snapshot(1, 2048, 0, network.initialise(9).astype("<f4").tobytes())
+        assert [found.version for _, found in evaluations.last(other)] == [1]
+    finally:
+        evaluations.close()
+
+
 def test_a_process_that_ends_is_told_and_the_run_goes_on(monkeypatch):
     heard, offered = [], []
     offer = Evaluations.offer
