@@ -13,6 +13,8 @@ from baselines.system import Recorder, System, Task
 from baselines.workload import Workload
 from tianji.config import ActionsConfig, DQNConfig, IMPALAConfig, NormaliseConfig, PPOConfig, TrainConfig
 from tianji.disciplines.auto import Choice
+from tianji.disciplines.registry import samples_beside
+from tianji.division import actors_by_need
 from tianji.launch.events import Heard
 from tianji.launch.node import Cluster
 from tianji.messages import Episodes, Progress, Report, Snapshot, Started
@@ -182,14 +184,15 @@ class TianJi(SameCode):
 
     def config(self, task: Task) -> TrainConfig:
         groups = task.nodes if self.groups == "one a node" else 1
+        discipline = str(task.options.get("discipline", _usual(task)))
         return self._config(
             task,
-            actors=actors_for(task) * (1 if groups == task.nodes else task.nodes),
+            actors=actors_for(task, discipline) * (1 if groups == task.nodes else task.nodes),
             groups=groups,
             encrypt=self.encrypt,
             fan_in=self.fan_in,
             placement=self.placement,
-            chunk_slots=2 if task.options.get("discipline", _usual(task)) == "strict" else SLOTS,
+            chunk_slots=2 if discipline == "strict" else SLOTS,
         )
 
     def space(self, task: Task) -> Space:
@@ -278,7 +281,8 @@ class Relaxed(SameCode):
         ]
 
     def config(self, task: Task) -> TrainConfig:
-        return self._config(task, actors=actors_for(task), chunk_slots=SLOTS, discipline=self.discipline)
+        actors = actors_for(task, self.discipline)
+        return self._config(task, actors=actors, chunk_slots=SLOTS, discipline=self.discipline)
 
 
 class OneSided(Relaxed):
@@ -334,17 +338,20 @@ class AsPublished(SameCode):
         return self._config(task, actors=actors, chunk_slots=SLOTS, send_steps=steps, batch_chunks=actors, discipline="off")
 
 
-def actors_for(task: Task) -> int:
+def actors_for(task: Task, discipline: str = "strict") -> int:
     """Number of actors of a node: the workload's, or one per core if the environments divide evenly.
 
     An on-policy learner waits while actors sample, so it needs no core. A learner with a replay gets its own core, if there are
-    two.
+    two. Where pictures are sampled beside training, there are as many as TianJi itself takes.
     """
     if isinstance(task.workload.actors, int):
         return max(1, task.workload.actors // task.nodes)
     cores = len(task.cores) if task.cluster is None else int(task.cluster.nodes[0].cores or len(task.cores))
     most, environments = cores - task.workload.hyperparameters.replays, task.workload.environments // task.nodes
-    return max(n for n in range(1, max(1, most) + 1) if environments % n == 0)
+    fitting = max(n for n in range(1, max(1, most) + 1) if environments % n == 0)
+    if samples_beside(discipline) and (share := SameCode()._config(task, actors=1).sampling_share) is not None:
+        return min(fitting, actors_by_need(share, cores, environments))
+    return fitting
 
 
 GOAL = "goal"

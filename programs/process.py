@@ -15,6 +15,10 @@ from programs.cli import DONE, FAILED, INTERRUPTED
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
+"""Parameters of mallopt(3)."""
+KEPT_BELOW, KEPT_BELOW_BEFORE, NEVER = 256 << 20, 32 << 20, 2**31 - 1
+"""Bytes of an array that is kept, the most that older C libraries take, and a threshold that is not reached."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -31,6 +35,17 @@ def _prctl(option: int, argument: int | bytes) -> None:
     if _libc.prctl(option, argument, 0, 0, 0) != 0:
         errno = ctypes.get_errno()
         raise OSError(errno, os.strerror(errno))
+
+
+def keep_freed_memory() -> None:
+    """Have the C library keep the memory of freed arrays for the next ones, in place of returning it to the kernel.
+
+    A loop that makes and frees the same large arrays over and over would fault every page in again, each time. Memory that is
+    mapped already stays as it is. A C library without `mallopt` does as it does.
+    """
+    if (mallopt := getattr(_libc, "mallopt", None)) is not None:
+        mallopt(M_MMAP_THRESHOLD, KEPT_BELOW) or mallopt(M_MMAP_THRESHOLD, KEPT_BELOW_BEFORE)
+        mallopt(M_TRIM_THRESHOLD, NEVER)
 
 
 def name_process(name: str) -> None:

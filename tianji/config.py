@@ -14,11 +14,13 @@ from programs.cli import ConfigError
 from tianji import held, references
 from tianji.disciplines.auto import Auto, Choice
 from tianji.disciplines.discipline import Discipline
-from tianji.disciplines.registry import chooser, make_discipline
+from tianji.disciplines.registry import chooser, make_discipline, samples_beside
 from tianji.disciplines.sizes import Facts
+from tianji.division import actors_by_need, sampling_share
 from tianji.env_settings import ActionsConfig, AtariConfig, EnvironmentConfig, NormaliseConfig, SimulatorConfig
 from tianji.hyperparameters import ALGORITHMS, DQNConfig, Hyperparameters, IMPALAConfig, PPOConfig
 from tianji.settings import Count, Positive, PositiveFloat, Seconds, Settings
+from tianji.trunks import forward_flop
 
 __all__ = [
     "ActionsConfig",
@@ -169,7 +171,8 @@ class TrainConfig(Settings):
     groups: Positive = 1
     """Number of groups. Each has its own learner, buffer and actors; a Root averages their models."""
     actors: Positive = cast(Any, UNSET)
-    """Number of actors in each group. Default: one for each core that may be used, but no more than there are environments."""
+    """Number of actors in each group. Default: one for each core that may be used, but no more than there are environments;
+    on games of Atari that are sampled beside training, no more than sampling needs (`tianji.division`)."""
     envs_per_actor: Positive = cast(Any, UNSET)
     """Number of environments that each actor steps. Default: a group's actors share 8 environments; with DQN there is one."""
     buffer: bool = True
@@ -226,9 +229,10 @@ class TrainConfig(Settings):
     """Code that computes updates: hand-derived NumPy gradients (fastest on a CPU) or torch autograd (any device and network).
     `auto`: NumPy for multilayer perceptrons on a CPU, else torch."""
     learner_threads: Positive | None = None
-    """Threads that torch uses for updates. None: the learners share the cores that actors leave free, at least one each.
-    Perceptrons on a CPU use one thread, and a helper for wide layers where two cores may be used; 1: no helper. All other roles
-    use one thread, because more make small matrices slower."""
+    """Threads that torch uses for updates. None: with pictures, what learning needs of the cores (`tianji.division`), or all of
+    them where actors wait; else the learners share the cores that actors leave free, at least one each. Perceptrons on a CPU
+    use one thread, and a helper for wide layers where two cores may be used; 1: no helper. All other roles use one thread,
+    because more make small matrices slower."""
     horizon_steps: Positive = cast(Any, UNSET)
     """End of learning-rate schedules, in environment steps summed over actors. Default: `stop_steps`."""
     stop_steps: Positive = 1_000_000
@@ -319,11 +323,26 @@ class TrainConfig(Settings):
         # Only the games of Atari are known by their name to show pictures.
         pictures = True if self.env.startswith("ALE/") else None
         msgspec.structs.force_setattr(self, "network", self.network.of(self.algo, pictures=pictures))
-        fill("actors", lambda: max(1, min(int(cores.usable()), algorithm.environments)))
+        fill("actors", lambda: self._actors_by_need(algorithm.environments))
         fill("envs_per_actor", lambda: max(1, algorithm.environments // self.actors))
         fill("horizon_steps", lambda: self.stop_steps)
         if (every := self.evaluation.every_steps) is not None and every < self.snapshot_every_steps:
             msgspec.structs.force_setattr(self, "snapshot_every_steps", every)
+
+    def _actors_by_need(self, environments: int) -> int:
+        chosen = self.hyperparameters.discipline if cast(Any, self.discipline) is UNSET else self.discipline
+        name = chosen if isinstance(chosen, str) else str(chosen.get("name"))
+        share = self.sampling_share if samples_beside(name) else None
+        return actors_by_need(1.0 if share is None else share, cores.usable(), environments)
+
+    @property
+    def sampling_share(self) -> float | None:
+        """Share of sampling in the work of a run on a game of Atari, on CPUs; None: it is not known before the run."""
+        if not self.env.startswith("ALE/") or self.device != "cpu" or self.network.kind not in ("nature-shared", "nature-q"):
+            return None
+        side, own = self.atari.screen, self.hyperparameters
+        flop = forward_flop([(self.atari.stack, side, side)], self.network.hidden)
+        return sampling_share(flop, own.reuse, target=own.replays)
 
     def _check_discipline(self) -> None:
         chosen = self.discipline
@@ -429,7 +448,7 @@ class TrainConfig(Settings):
     @property
     def reuse(self) -> float:
         """Samples per insert that a round aims at: rows trained on per environment step."""
-        return self.hyperparameters.reuse(self.round_steps)
+        return self.hyperparameters.reuse
 
 
 @functools.cache

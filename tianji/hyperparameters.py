@@ -66,8 +66,9 @@ class Hyperparameters(Settings):
         """Optimizer steps of one round."""
         return 1
 
-    def reuse(self, round_steps: int) -> float:
-        """Rows that a round trains on, per environment step of the round."""
+    @property
+    def reuse(self) -> float:
+        """Rows that are trained on, per environment step."""
         return 1.0
 
 
@@ -148,7 +149,8 @@ class PPOConfig(PolicyGradientConfig):
     def round_updates(self, round_steps: int) -> int:
         return self.epochs * -(-round_steps // self.minibatch_size)
 
-    def reuse(self, round_steps: int) -> float:
+    @property
+    def reuse(self) -> float:
         return float(self.epochs)
 
 
@@ -255,8 +257,9 @@ class DQNConfig(Hyperparameters):
     def round_updates(self, round_steps: int) -> int:
         return self.updates
 
-    def reuse(self, round_steps: int) -> float:
-        return self.updates * self.batch_size / round_steps
+    @property
+    def reuse(self) -> float:
+        return self.updates * self.batch_size / self.train_every_steps
 
 
 ALGORITHMS: dict[str, type[Hyperparameters]] = {"ppo": PPOConfig, "dqn": DQNConfig, "impala": IMPALAConfig}

@@ -5,13 +5,14 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Any, TypeVar
 
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from tianji.algorithms import adam_torch
 from tianji.algorithms.distributions_torch import Distribution, from_scores
 from tianji.algorithms.flat import PolicyValueNetwork, Vector
-from tianji.algorithms.networks_torch import evaluate, heads, tensor
+from tianji.algorithms.networks_torch import Blocks, evaluate, heads, tensor
 from tianji.algorithms.rollouts import Rollouts
 from tianji.hyperparameters import PolicyGradientConfig
 
@@ -31,9 +32,8 @@ class TorchUpdater(adam_torch.TorchUpdater[Rollouts, PolicyValueNetwork, C]):
     def loss_of(self, policy: Distribution, value: Tensor, batch: Rollouts) -> Tensor:
         """The loss of a policy and of state values [N] for a batch."""
 
-    def loss(self, batch: Rollouts) -> Tensor:
-        x = tensor(batch.features, self.device)
-        scores, value = heads(self.network, self.network.views(self.flat), x)
+    def loss(self, blocks: Blocks, batch: Rollouts) -> Tensor:
+        scores, value = heads(self.network, blocks, tensor(batch.features, self.device))
         return self.loss_of(from_scores(self.network.actions, scores), value, batch)
 
     def values(self, features: NDArray[Any]) -> Vector:
@@ -44,4 +44,6 @@ class TorchUpdater(adam_torch.TorchUpdater[Rollouts, PolicyValueNetwork, C]):
         return scores, values
 
     def place(self, features: NDArray[Any]) -> Any:
-        return features if self.device.type == "cpu" else tensor(features, self.device)
+        placed = tensor(features, self.device)
+        pictures = placed.ndim == 4 and self.device.type == "cpu"
+        return placed.contiguous(memory_format=torch.channels_last) if pictures else placed

@@ -13,7 +13,7 @@ from torch import Tensor
 from tianji.algorithms.adam import BETAS, B, C, N, moments
 from tianji.algorithms.flat import Parts, Vector
 from tianji.algorithms.graphs_torch import StepGraphs
-from tianji.algorithms.networks_torch import TorchNetwork, tensor
+from tianji.algorithms.networks_torch import Blocks, TorchNetwork, tensor
 from tianji.algorithms.state import Arrays
 
 
@@ -29,7 +29,7 @@ class TorchUpdater(ABC, Generic[B, N, C]):
     def __init__(self, network: N, config: C, weights: Vector, device: str = "cpu") -> None:
         self.network, self.config = network, config
         self.device = torch.device(device)
-        self.flat = torch.tensor(weights, device=self.device, requires_grad=True)
+        self.flat = torch.tensor(weights, device=self.device)
         on_gpu = self.device.type == "cuda"
         # A recorded step reads the learning rate on the device.
         rate: float | Tensor = torch.zeros((), device=self.device) if on_gpu else 0.0
@@ -47,28 +47,25 @@ class TorchUpdater(ABC, Generic[B, N, C]):
             self._graphs = StepGraphs(self._step, self._changing, self.device)
 
     @abstractmethod
-    def loss(self, batch: B) -> Tensor:
-        """The loss of a batch."""
+    def loss(self, blocks: Blocks, batch: B) -> Tensor:
+        """The loss of a batch under these parameters."""
 
     def weights(self) -> Vector:
-        return self.flat.detach().cpu().numpy()
+        return self.flat.cpu().numpy()
 
     def load(self, weights: Vector) -> None:
-        with torch.no_grad():
-            self.flat.copy_(tensor(weights))
+        self.flat.copy_(tensor(weights))
 
     def assign(self, blocks: Mapping[str, Vector]) -> None:
-        with torch.no_grad():
-            views = self.network.views(self.flat)
-            for name, block in blocks.items():
-                views[name].copy_(tensor(block))
+        views = self.network.views(self.flat)
+        for name, block in blocks.items():
+            views[name].copy_(tensor(block))
 
     def norm_sum(self) -> float:
         return float(self._norms)
 
     def sound(self) -> bool:
-        with torch.no_grad():
-            return bool(torch.isfinite(self._norms) & torch.isfinite(self.flat).all())
+        return bool(torch.isfinite(self._norms) & torch.isfinite(self.flat).all())
 
     def state(self) -> Arrays:
         kept = self.optimizer.state.get(self.flat)
@@ -97,9 +94,14 @@ class TorchUpdater(ABC, Generic[B, N, C]):
             self.optimizer.state[self.flat] = restored
 
     def gradient(self, batch: B) -> Tensor:
-        """Flat gradient of the loss before clipping."""
-        (gradient,) = torch.autograd.grad(self.loss(batch), self.flat)
-        return gradient
+        """Flat gradient of the loss before clipping.
+
+        Each block is a leaf of its own. Slices of one leaf would make a gradient of full length each, to be summed.
+        """
+        blocks = {name: view.requires_grad_() for name, view in self.network.views(self.flat).items()}
+        leaves = tuple(blocks.values())
+        found = torch.autograd.grad(self.loss(blocks, batch), leaves, materialize_grads=True)
+        return torch.cat([gradient.reshape(-1) for gradient in found])
 
     def step(self, batch: B, learning_rate: float) -> None:
         self._set_rate(learning_rate)
@@ -133,7 +135,7 @@ class TorchUpdater(ABC, Generic[B, N, C]):
         assert self.flat.grad is not None
         found = []
         for part in parts:
-            views = [self.flat.detach()[piece] for piece in part]
+            views = [self.flat[piece] for piece in part]
             for view, piece in zip(views, part, strict=True):
                 view.grad = self.flat.grad[piece]
             found.append(views)

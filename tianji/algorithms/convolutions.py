@@ -1,8 +1,4 @@
-"""Sizes of convolutional trunks, shared by the layout of parameters and by the computation.
-
-Pictures of at least 36 x 36 pixels get the convolutions of Mnih et al. (2015). Smaller pictures get smaller kernels. The
-smallest begin as MinAtar's networks do, with 16 kernels of 3 x 3 (Young & Tian, 2019, arXiv 1903.03176).
-"""
+"""Parameters of convolutional trunks (`tianji.trunks`), and the pictures among a network's features."""
 
 from __future__ import annotations
 
@@ -10,23 +6,7 @@ import math
 
 from tianji.algorithms.flat import head_shapes
 from tianji.environments.description import Branches
-
-CONVOLUTIONS = (
-    (36, ((32, 8, 4), (64, 4, 2), (64, 3, 1))),
-    (16, ((32, 4, 2), (64, 3, 2), (64, 3, 1))),
-    (5, ((16, 3, 1), (32, 3, 1))),
-)
-"""Smallest side in pixels, then channels, side of the kernel and stride of each convolution."""
-SMALLEST_IMAGE = CONVOLUTIONS[-1][0]
-"""Side in pixels of the smallest picture that has convolutions."""
-
-Picture = tuple[int, ...]
-"""(channels, height, width) of a picture."""
-
-
-def convolutions(picture: Picture) -> tuple[tuple[int, int, int], ...]:
-    """Channels, side of the kernel and stride of each convolution for a picture."""
-    return next(found for side, found in CONVOLUTIONS if min(picture[1:]) >= side)
+from tianji.trunks import Picture, layers
 
 
 def pictures(features: Picture | Branches) -> dict[str, Picture]:
@@ -45,13 +25,11 @@ def trunk_shapes(features: Picture | Branches, outputs: tuple[int, ...]) -> tupl
     shapes: dict[str, tuple[int, ...]] = {}
     inputs = features.vector if isinstance(features, Branches) else 0
     for prefix, picture in pictures(features).items():
-        below, *sides = picture
-        for i, (channels, side, stride) in enumerate(convolutions(picture)):
-            shapes[f"{prefix}conv.{i}.kernel"] = (channels, below, side, side)
-            shapes[f"{prefix}conv.{i}.bias"] = (channels,)
-            below = channels
-            sides = [(length - side) // stride + 1 for length in sides]
-        inputs += below * math.prod(sides)
+        found = layers(picture)
+        for i, (_, kernel) in enumerate(found):
+            shapes[f"{prefix}conv.{i}.kernel"] = kernel
+            shapes[f"{prefix}conv.{i}.bias"] = kernel[:1]
+        inputs += math.prod(found[-1][0])
     for i, width in enumerate(outputs):
         shapes |= head_shapes(f"dense.{i}", inputs, width)
         inputs = width

@@ -11,7 +11,7 @@ from torch import Tensor
 from tianji.algorithms import adam_torch
 from tianji.algorithms.dqn import Regression
 from tianji.algorithms.flat import ActionValueNetwork, Vector
-from tianji.algorithms.networks_torch import action_values, evaluate, tensor
+from tianji.algorithms.networks_torch import Blocks, action_values, evaluate, tensor
 from tianji.algorithms.state import Arrays
 from tianji.hyperparameters import DQNConfig
 
@@ -29,7 +29,7 @@ class TorchUpdater(adam_torch.TorchUpdater[Regression, ActionValueNetwork, DQNCo
 
     def __init__(self, network: ActionValueNetwork, config: DQNConfig, weights: Vector, device: str = "cpu") -> None:
         super().__init__(network, config, weights, device)
-        self.target = self.flat.detach().clone()
+        self.target = self.flat.clone()
 
     def state(self) -> Arrays:
         return super().state() | {"target": self.target.cpu().numpy()}
@@ -39,7 +39,7 @@ class TorchUpdater(adam_torch.TorchUpdater[Regression, ActionValueNetwork, DQNCo
         self.target = torch.tensor(arrays["target"], device=self.device)
 
     def copy_to_target(self) -> None:
-        self.target = self.flat.detach().clone()
+        self.target = self.flat.clone()
 
     def values(self, features: NDArray[Any]) -> Vector:
         return evaluate(self.network, self.network.views(self.flat), features)[0]
@@ -47,6 +47,6 @@ class TorchUpdater(adam_torch.TorchUpdater[Regression, ActionValueNetwork, DQNCo
     def target_values(self, features: NDArray[Any]) -> Vector:
         return evaluate(self.network, self.network.views(self.target), features)[0]
 
-    def loss(self, batch: Regression) -> Tensor:
+    def loss(self, blocks: Blocks, batch: Regression) -> Tensor:
         x, action, target = (tensor(column, self.device) for column in (batch.features, batch.action, batch.target))
-        return loss(action_values(self.network, self.network.views(self.flat), x), action, target, self.config)
+        return loss(action_values(self.network, blocks, x), action, target, self.config)

@@ -6,13 +6,13 @@ from dataclasses import fields
 from typing import Any
 
 from programs.cli import ConfigError
-from tianji.algorithms.convolutions import SMALLEST_IMAGE
 from tianji.algorithms.flat import ActionValueNetwork, FlatNetwork, PolicyValueNetwork, Vector
 from tianji.algorithms.mlp import ActorCritic, QNetwork, SharedActorCritic
 from tianji.algorithms.nature import NatureActorCritic, NatureQ
 from tianji.config import NetworkConfig, NormaliseConfig, TrainConfig
 from tianji.environments.actions import Actions
 from tianji.environments.description import Branches, EnvDescription, Features
+from tianji.trunks import SMALLEST_IMAGE
 
 __all__ = [
     "KINDS",

@@ -44,8 +44,16 @@ class Rollouts:
         return len(self.action)
 
     def take(self, rows: NDArray[np.int64]) -> Rollouts:
-        columns: list[Any] = [None if column is None else column[rows] for column in vars(self).values()]
+        columns: list[Any] = [None if column is None else _rows(column, rows) for column in vars(self).values()]
         return Rollouts(*columns)
+
+
+def _rows(column: Any, rows: NDArray[np.int64]) -> Any:
+    if isinstance(column, np.ndarray):
+        return column[rows]
+    from tianji.algorithms.networks_torch import drawn  # Only an updater that has loaded torch places rows in a tensor.
+
+    return drawn(column, rows)
 
 
 class Updater(base.Updater[Rollouts], Protocol):
@@ -58,10 +66,7 @@ class Updater(base.Updater[Rollouts], Protocol):
         """Scores [N, S] and state values [N]."""
 
     def place(self, features: NDArray[Any]) -> Any:
-        """The rows where updates are computed, to be indexed as before.
-
-        Minibatches of several epochs are then taken on the device, and each row is copied there once.
-        """
+        """The rows where updates are computed. Minibatches of several epochs are taken from them, so each row is moved once."""
 
 
 def by_length(

@@ -45,6 +45,14 @@ def table() -> list[str]:
     return lines
 
 
+def samples_beside(name: str) -> bool:
+    """Whether actors may sample while the learner trains, under the discipline of this name; an unknown one: no."""
+    if name not in DISCIPLINES.names():
+        return False
+    kind = DISCIPLINES.get(name)
+    return kind is not Auto and not kind.alternates
+
+
 def make_discipline(chosen: Mapping[str, Any], facts: Facts) -> Discipline:
     """Make the discipline of a run. Of `auto`, it is the one under which the run begins.
 

@@ -142,7 +142,9 @@ class Evaluations:
     def last(self, snapshot: Snapshot | None) -> list[tuple[Snapshot, Evaluated]]:
         """Have the run's last snapshot played, if it was not, in this call or before it, and wait for it."""
         found, played = self.finished(LAST_S), self._played
-        if snapshot is not None and (played is None or (played.version, played.weights) != (snapshot.version, snapshot.weights)):
+        if snapshot is not None and (
+            played is None or (played.version, played.weights) != (snapshot.version, snapshot.weights)
+        ):
             self._next = 0
             self.offer(snapshot)
             found += self.finished(LAST_S)

@@ -19,7 +19,7 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 
-from programs.process import boot, die_with_parent, name_process
+from programs.process import boot, die_with_parent, keep_freed_memory, name_process
 from tianji.channel.base import Endpoint
 from tianji.channel.registry import Channels
 from tianji.channel.security import Keys
@@ -167,8 +167,9 @@ def run(assignment: Assignment, channels: Channels, control: Control, trace: Tra
         # Others may share its core, so that a duration by the clock would say nothing of the work.
         host.processor = time.thread_time_ns
     if specs[0].kind == "learner" and (torch := sys.modules.get("torch")) is not None:
-        neighbours = assignment.neighbours
-        torch.set_num_threads(learner_threads(assignment.config, neighbours.get("actor", 0), neighbours.get("learner", 0)))
+        around = [assignment.neighbours.get(kind, 0) for kind in ("actor", "learner")]
+        torch.set_num_threads(learner_threads(assignment.config, assignment.describe.features, *around))
+        keep_freed_memory()
     try:
         tell(Hello(assignment.name, PROTOCOL, os.getpid(), boot(), time.monotonic_ns()))
         serve(hosts, control, snapshots)

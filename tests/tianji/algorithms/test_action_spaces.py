@@ -141,7 +141,7 @@ def test_hand_derived_gradients_are_autograds_in_double_precision(space, hidden,
         )
         for by_hand, by_torch, config in pairs:
             exact = by_torch(network, config, flat)
-            exact.flat = torch.tensor(flat, dtype=torch.float64, requires_grad=True)
+            exact.flat = torch.tensor(flat, dtype=torch.float64)
             double = Rollouts(
                 *(c.astype(np.float64) if c is not None and c.dtype == np.float32 else c for c in vars(batch).values())
             )
