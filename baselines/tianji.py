@@ -146,6 +146,7 @@ SLOTS = 8
 """Most chunks of an actor in flight if actors do not wait for weights. The balance decides how many are used."""
 
 
+BFLOAT16 = "Products of updates take bfloat16 operands; weights, sums and the loss stay float32."
 FREE_RUNNING = (
     "The learner updates without waiting for samples: updates for each environment step are not those of the workload.",
 )
@@ -172,15 +173,16 @@ class TianJi(SameCode):
         return None
 
     def deviations(self, task: Task) -> list[str]:
+        low = [BFLOAT16] * (self.config(task).precision == "bf16")
         if self.groups == "one" or task.nodes == 1:
-            return []
+            return low
         told = (
             f"{task.nodes} learners, each with the environments of its node, train on rounds of their own and are averaged "
             f"every {task.workload.fusion_rounds} rounds (local SGD): minibatches are not larger, but there are {task.nodes} "
             "of them at a time."
         )
         shared = " Replay and steps before learning begins are shared out among them." if task.workload.dqn else ""
-        return [told + shared]
+        return [*low, told + shared]
 
     def config(self, task: Task) -> TrainConfig:
         groups = task.nodes if self.groups == "one a node" else 1
@@ -272,12 +274,13 @@ class Relaxed(SameCode):
 
     def deviations(self, task: Task) -> list[str]:
         if task.workload.algo != "ppo":
-            return []
+            return super().deviations(task)
         bound = self.config(task).rule.bound
         age = f"up to {bound} rounds of updates" if bound is not None else "any number of updates"
         return [
             f"Samples may be of a policy {age} older than the one they train, and are corrected for: its like is asynchronous "
-            "PPO, not PPO."
+            "PPO, not PPO.",
+            *super().deviations(task),
         ]
 
     def config(self, task: Task) -> TrainConfig:

@@ -136,15 +136,20 @@ class Workload(Settings, kw_only=True):
     @property
     def beyond_all(self) -> str | None:
         """As `beyond_common`, but for a program that also has IMPALA."""
-        if self.device:
-            return "updates on a GPU are not translated to it"
-        if self.update_seconds:
-            return "a learner that waits is not translated to it"
         network = self.network
         options = ["dueling streams"] * network.dueling + ["GELU"] * (network.activation == "gelu")
         if network.kind not in ("mlp-separate", "mlp-q") or options:
             described = f"{network.kind} with {' and '.join(options)}" if options else network.kind
             return f"networks of kind {described} are not translated to it"
+        return self.beyond_any
+
+    @property
+    def beyond_any(self) -> str | None:
+        """As `beyond_all`, whatever the network."""
+        if self.device:
+            return "updates on a GPU are not translated to it"
+        if self.update_seconds:
+            return "a learner that waits is not translated to it"
         if isinstance(self.actions, ActionsConfig) and self.actions.bounds != "clip":
             return "squashed actions are not translated to it"
         if self.ppo is not None and self.ppo.value_clip is not None:

@@ -146,6 +146,7 @@ class EvaluationConfig(Settings):
     """Seed of the first episode. The others count up from it."""
 
 
+Precision = Literal["fp32", "bf16"]
 SLOTS = 4
 """Slots of each actor, unless its discipline needs more."""
 PLACEMENTS = ("auto", "apart", "buffer", "actor")
@@ -228,6 +229,9 @@ class TrainConfig(Settings):
     updater: Literal["auto", "numpy", "torch"] = "auto"
     """Code that computes updates: hand-derived NumPy gradients (fastest on a CPU) or torch autograd (any device and network).
     `auto`: NumPy for multilayer perceptrons on a CPU, else torch."""
+    precision: Precision = "fp32"
+    """Number format of products in updates. `bf16` (by torch): operands are rounded to bfloat16, while weights, sums and the
+    loss stay float32; it pays on processors that compute with bfloat16 (AMX, AVX-512 BF16) and on GPUs."""
     learner_threads: Positive | None = None
     """Threads that torch uses for updates. None: with pictures, what learning needs of the cores (`tianji.division`), or all of
     them where actors wait; else the learners share the cores that actors leave free, at least one each. Perceptrons on a CPU

@@ -6,12 +6,14 @@ import importlib.util
 import os
 import resource
 import time
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from baselines.sb3 import translate
-from baselines.space import Space
+from baselines.space import Scalar, Space
 from baselines.system import Recorder, System, Task
 from baselines.workload import Workload
 from tianji.algorithms.networks import Vector
@@ -35,16 +37,22 @@ class StableBaselines3(System):
         return f"{' and '.join(missing)} not installed" if missing else None
 
     def unable(self, workload: Workload) -> str | None:
+        if workload.network.kind in translate.PICTURES:
+            return translate.beyond_pictures(workload)
         return workload.beyond_common or ("a simulator is not translated to it" if workload.simulator else None)
 
     def deviations(self, task: Task) -> list[str]:
         return translate.deviations(task.workload)
 
     def settings(self, task: Task) -> dict[str, Any]:
-        return translate.chosen(translate.settings(task.workload, task.seed), task.options)
+        return translate.chosen(translate.settings(task.workload, task.seed), self.form(task) | task.options)
+
+    def form(self, task: Task) -> dict[str, Scalar]:
+        """The options in which this form differs from the usual one."""
+        return {}
 
     def takes(self, option: str) -> bool:
-        return option in ("vectoriser", "torch_threads")
+        return option in ("vectoriser", "torch_threads", "precision")
 
     def space(self, task: Task) -> Space:
         # Its own defaults are the environments in one process and torch on every core.
@@ -78,7 +86,10 @@ class StableBaselines3(System):
         from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv, VecNormalize
 
         kinds = {"DummyVecEnv": DummyVecEnv, "SubprocVecEnv": SubprocVecEnv}
-        self._environments = make_vec_env(w.env, vec_env_cls=kinds[s["vec_env_cls"]], **s["make_vec_env"])
+        if "games" in s:
+            self._environments = self._games(w, kinds[s["vec_env_cls"]], task.seed)
+        else:
+            self._environments = make_vec_env(w.env, vec_env_cls=kinds[s["vec_env_cls"]], **s["make_vec_env"])
         if s.get("vec_normalize"):
             self._environments = VecNormalize(self._environments, **s["vec_normalize"])
         arguments = dict(s["arguments"])
@@ -89,7 +100,10 @@ class StableBaselines3(System):
         if "train_freq" in arguments:
             arguments["train_freq"] = tuple(arguments["train_freq"])
         make = getattr(self._library(), s["algorithm"])
-        self._model = make(s["policy"], self._environments, policy_kwargs=self._policy_kwargs(s), **arguments)
+        policy = "CnnPolicy" if "games" in s else s["policy"]
+        self._model = make(policy, self._environments, policy_kwargs=self._policy_kwargs(s), **arguments)
+        if s.get("precision") == "bf16":
+            self._model.train = self._cast(self._model.train)
         # Its own logger would leave a folder in /tmp.
         self._model.set_logger(Logger(folder=None, output_formats=[]))
         description = w.describe()
@@ -115,6 +129,16 @@ class StableBaselines3(System):
 
         torch.set_num_threads(settings["torch_threads"])
 
+    def _cast(self, train: Callable[[], None]) -> Callable[[], None]:
+        """Its updates under torch's autocast, as its users have them in bfloat16: it has no switch of its own."""
+        import torch
+
+        def cast() -> None:
+            with torch.autocast("cpu", torch.bfloat16):
+                train()
+
+        return cast
+
     def _evidence(self, frozen: Frozen) -> Evidence:
         """Evidence for the certificate, of the model that is built."""
         from baselines.sb3 import evidence
@@ -127,9 +151,22 @@ class StableBaselines3(System):
 
         return stable_baselines3
 
+    def _games(self, w: Workload, kind: Any, seed: int) -> Any:
+        """Games of Atari with this project's wrappers, which are quicker than its own, stacked by its `VecFrameStack`."""
+        from stable_baselines3.common.vec_env import VecFrameStack
+
+        from baselines.sb3.games import make
+
+        environments = kind([partial(make, w.env, w.games)] * w.environments)
+        environments.seed(seed)
+        return VecFrameStack(environments, w.games.stack)
+
     def _policy_kwargs(self, settings: dict[str, Any]) -> dict[str, Any]:
         import torch
 
+        if "games" in settings:
+            features = {"features_dim": settings["features_dim"]}
+            return {"features_extractor_kwargs": features, "net_arch": [], "optimizer_kwargs": settings["optimizer_kwargs"]}
         return {
             "net_arch": settings["net_arch"],
             "activation_fn": getattr(torch.nn, settings["activation_fn"]),
@@ -166,3 +203,33 @@ class StableBaselines3(System):
     def stop(self) -> None:
         if self._environments is not None:
             self._environments.close()
+
+
+class Threads(StableBaselines3):
+    """The same with torch on all cores, its own default."""
+
+    name = "sb3-threads"
+    title = "Stable-Baselines3, all threads"
+
+    def form(self, task: Task) -> dict[str, Scalar]:
+        return {"torch_threads": max(1, len(task.cores))}
+
+
+class Subproc(StableBaselines3):
+    """The same with a process for each environment (`SubprocVecEnv`)."""
+
+    name = "sb3-subproc"
+    title = "Stable-Baselines3, SubprocVecEnv"
+
+    def form(self, task: Task) -> dict[str, Scalar]:
+        return {"vectoriser": "subproc"}
+
+
+class SubprocThreads(StableBaselines3):
+    """The same with both."""
+
+    name = "sb3-subproc-threads"
+    title = "Stable-Baselines3, SubprocVecEnv, all threads"
+
+    def form(self, task: Task) -> dict[str, Scalar]:
+        return {"vectoriser": "subproc", "torch_threads": max(1, len(task.cores))}

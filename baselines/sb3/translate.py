@@ -5,13 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import msgspec
 import numpy as np
+from msgspec import UNSET
 
 from baselines.workload import Workload
 from programs.cli import ConfigError
 from tianji.algorithms.networks import FlatNetwork, Vector
 from tianji.config import ActionsConfig, DQNConfig, NormaliseConfig, PPOConfig
+from tianji.environments.atari import is_atari
 
+PICTURES = ("nature-shared", "nature-q")
+SIDE = 36
+"""Side in pixels from which its convolutions fit, which are the workload's there."""
 VECTORISERS = {"dummy": "DummyVecEnv", "subproc": "SubprocVecEnv"}
 """Its classes that step several environments: in one process, and each in a process of its own."""
 
@@ -43,6 +49,7 @@ def settings(w: Workload, seed: int) -> dict[str, Any]:
         "algorithm": algorithm,
         "policy": "MlpPolicy",
         "total_timesteps": total_steps(w),
+        **(_pictures(w) if w.network.kind in PICTURES else {}),
         "make_vec_env": {
             "n_envs": w.environments,
             "seed": seed,
@@ -63,10 +70,25 @@ def settings(w: Workload, seed: int) -> dict[str, Any]:
     }
 
 
+def _pictures(w: Workload) -> dict[str, Any]:
+    """What a workload of pictures has beside the rest: games as every system plays them, stacked by its own wrapper."""
+    return {"games": msgspec.to_builtins(w.games), "frame_stack": w.games.stack, "features_dim": w.network.hidden[0]}
+
+
+def beyond_pictures(w: Workload) -> str | None:
+    """What its `CnnPolicy` cannot be of a workload of pictures; None: it is the workload's network."""
+    side = w.games.screen
+    if w.algo == "impala" or not is_atari(w.env) or min(side, SIDE) < SIDE:
+        return "pictures other than those of Atari games, for PPO and DQN, are not translated to it"
+    if len(w.network.hidden) != 1 or w.network.dueling or w.network.pixel_scale not in (UNSET, 255.0):
+        return "its convolutional network has one dense layer, no streams, and bytes divided by 255"
+    return w.beyond_any
+
+
 def chosen(settings: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
     """Settings with a task's options."""
     named = {"vec_env_cls": VECTORISERS[options["vectoriser"]]} if "vectoriser" in options else {}
-    return settings | named | {name: options[name] for name in ("torch_threads",) if name in options}
+    return settings | named | {name: options[name] for name in ("torch_threads", "precision") if name in options}
 
 
 def _ppo(ppo: PPOConfig) -> dict[str, Any]:

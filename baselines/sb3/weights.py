@@ -1,4 +1,4 @@
-"""Conversion of weights between Stable-Baselines3's multilayer policies and the flat vector of the workload's network."""
+"""Conversion of weights between Stable-Baselines3's policies and the flat vector of the workload's network."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from baselines.sb3.translate import statistics
-from tianji.algorithms.networks import FlatNetwork, Vector
+from tianji.algorithms.networks import FlatNetwork, NatureActorCritic, NatureQ, Vector
 
 
 def _places(network: FlatNetwork) -> dict[str, tuple[str, ...]]:
@@ -19,12 +19,26 @@ def _places(network: FlatNetwork) -> dict[str, tuple[str, ...]]:
     second is the target network.
     """
     depth = len(network.hidden)
+    if isinstance(network, NatureActorCritic | NatureQ):
+        return _pictures(network)
     if network.name == "mlp-q":
         return {f"q.{i}": (f"q_net.q_net.{2 * i}", f"q_net_target.q_net.{2 * i}") for i in range(depth + 1)}
     places: dict[str, tuple[str, ...]] = {f"policy.{depth}": ("action_net",), f"value.{depth}": ("value_net",)}
     for tower in ("policy", "value"):
         places |= {f"{tower}.{i}": (f"mlp_extractor.{tower}_net.{2 * i}",) for i in range(depth)}
     return places
+
+
+def _pictures(network: NatureActorCritic | NatureQ) -> dict[str, tuple[str, ...]]:
+    """As `_places`, for a convolutional network. A policy with a value holds its extractor under three names."""
+    shared = isinstance(network, NatureActorCritic)
+    above = ("", "pi_", "vf_") if shared else ("q_net.", "q_net_target.")
+    extractors = [f"{name}features_extractor" for name in above]
+    places = {f"conv.{i}": tuple(f"{one}.cnn.{2 * i}" for one in extractors) for i in range(3)}
+    places["dense.0"] = tuple(f"{one}.linear.0" for one in extractors)
+    if shared:
+        return places | {"policy": ("action_net",), "value": ("value_net",)}
+    return places | {"q": ("q_net.q_net.0", "q_net_target.q_net.0")}
 
 
 def to_sb3(network: FlatNetwork, flat: Vector) -> dict[str, torch.Tensor]:
@@ -35,7 +49,7 @@ def to_sb3(network: FlatNetwork, flat: Vector) -> dict[str, torch.Tensor]:
     tensors, state = network.named_tensors(flat), dict[str, torch.Tensor]()
     for ours, places in _places(network).items():
         for theirs in places:
-            state[f"{theirs}.weight"] = torch.tensor(np.ascontiguousarray(tensors[f"{ours}.kernel"].T))
+            state[f"{theirs}.weight"] = torch.tensor(_turned(tensors[f"{ours}.kernel"]))
             state[f"{theirs}.bias"] = torch.tensor(tensors[f"{ours}.bias"])
     if network.actions.deviations:
         state["log_std"] = torch.tensor(tensors["policy.log_scale"])
@@ -52,8 +66,13 @@ def from_sb3(network: FlatNetwork, state: Mapping[str, Any], rest: Mapping[str, 
     """
     tensors = statistics(network, rest)
     for ours, (theirs, *_) in _places(network).items():
-        tensors[f"{ours}.kernel"] = np.asarray(state[f"{theirs}.weight"]).T
+        tensors[f"{ours}.kernel"] = _turned(np.asarray(state[f"{theirs}.weight"]))
         tensors[f"{ours}.bias"] = np.asarray(state[f"{theirs}.bias"])
     if network.actions.deviations:
         tensors["policy.log_scale"] = np.asarray(state["log_std"])
     return network.flatten(tensors)
+
+
+def _turned(kernel: Vector) -> Vector:
+    """A dense kernel with its axes exchanged; those of convolutions are torch's in both."""
+    return np.ascontiguousarray(kernel.T) if kernel.ndim == 2 else kernel

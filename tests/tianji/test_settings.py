@@ -71,10 +71,10 @@ def test_python_and_the_command_line_have_the_same_defaults(given, filled):
 def test_cores_are_counted_under_a_quota(monkeypatch):
     monkeypatch.setattr(cores, "usable", lambda: 1.5)
     assert (TrainConfig(env="x").actors, TrainConfig(env="x").envs_per_actor) == (1, 8)
-    assert learner_threads(TrainConfig(env="x"), actors=0, learners=1) == 1
+    assert learner_threads(TrainConfig(env="x"), 4, actors=0, learners=1) == 1
     monkeypatch.setattr(cores, "usable", lambda: 5.0)
     assert TrainConfig(env="x").actors == 5
-    assert learner_threads(TrainConfig(env="x"), actors=1, learners=1) == 4
+    assert learner_threads(TrainConfig(env="x"), 4, actors=1, learners=1) == 4
 
 
 @pytest.mark.parametrize(

@@ -157,7 +157,7 @@ def test_a_learner_computes_in_the_cores_that_actors_beside_it_leave():
 
     def threads(nodes):
         found = neighbours(roles, place(roles, nodes))["learner g1"]
-        return learner_threads(config, found["actor"], found["learner"], usable=8.0)
+        return learner_threads(config, 4, found["actor"], found["learner"], usable=8.0)
 
     assert threads(2) == 4
     assert threads(1) == 1

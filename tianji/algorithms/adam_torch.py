@@ -15,10 +15,17 @@ from tianji.algorithms.flat import Parts, Vector
 from tianji.algorithms.graphs_torch import StepGraphs
 from tianji.algorithms.networks_torch import Blocks, TorchNetwork, tensor
 from tianji.algorithms.state import Arrays
+from tianji.config import Precision
 
 
 class TorchUpdater(ABC, Generic[B, N, C]):
     """Adam on a loss that torch differentiates, for batches of type B.
+
+    Parameters
+    ----------
+    precision
+        `fp32`, or `bf16`: products of the loss and its gradient take bfloat16 operands (torch's autocast). Weights, moments,
+        sums within a product, outputs and the loss stay float32.
 
     Raises
     ------
@@ -26,9 +33,9 @@ class TorchUpdater(ABC, Generic[B, N, C]):
         from torch, if the device is missing.
     """
 
-    def __init__(self, network: N, config: C, weights: Vector, device: str = "cpu") -> None:
+    def __init__(self, network: N, config: C, weights: Vector, device: str = "cpu", precision: Precision = "fp32") -> None:
         self.network, self.config = network, config
-        self.device = torch.device(device)
+        self.device, self._low = torch.device(device), precision == "bf16"
         self.flat = torch.tensor(weights, device=self.device)
         on_gpu = self.device.type == "cuda"
         # A recorded step reads the learning rate on the device.
@@ -100,7 +107,10 @@ class TorchUpdater(ABC, Generic[B, N, C]):
         """
         blocks = {name: view.requires_grad_() for name, view in self.network.views(self.flat).items()}
         leaves = tuple(blocks.values())
-        found = torch.autograd.grad(self.loss(blocks, batch), leaves, materialize_grads=True)
+        # Each weight is used once, so that casts need not be kept.
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self._low, cache_enabled=False):
+            loss = self.loss(blocks, batch)
+        found = torch.autograd.grad(loss, leaves, materialize_grads=True)
         return torch.cat([gradient.reshape(-1) for gradient in found])
 
     def step(self, batch: B, learning_rate: float) -> None:

@@ -13,6 +13,7 @@ from tianji.algorithms.dqn import Regression
 from tianji.algorithms.flat import ActionValueNetwork, Vector
 from tianji.algorithms.networks_torch import Blocks, action_values, evaluate, tensor
 from tianji.algorithms.state import Arrays
+from tianji.config import Precision
 from tianji.hyperparameters import DQNConfig
 
 
@@ -27,8 +28,15 @@ class TorchUpdater(adam_torch.TorchUpdater[Regression, ActionValueNetwork, DQNCo
 
     helper = together = None
 
-    def __init__(self, network: ActionValueNetwork, config: DQNConfig, weights: Vector, device: str = "cpu") -> None:
-        super().__init__(network, config, weights, device)
+    def __init__(
+        self,
+        network: ActionValueNetwork,
+        config: DQNConfig,
+        weights: Vector,
+        device: str = "cpu",
+        precision: Precision = "fp32",
+    ) -> None:
+        super().__init__(network, config, weights, device, precision)
         self.target = self.flat.clone()
 
     def state(self) -> Arrays:

@@ -101,6 +101,9 @@ class FlatNetwork(ABC):
             offset += count
         return blocks
 
+    def load(self) -> None:  # noqa: B027 (most networks need nothing)
+        """Import what the first inference would import, so that no account of time has it."""
+
     def parts(self) -> Parts | None:
         """Slices of the flat vector that are the policy's, and those that are the value's. Together they are the whole vector.
 

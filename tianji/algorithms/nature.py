@@ -7,6 +7,7 @@ rows of bytes (`Branches`).
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -41,6 +42,9 @@ class NatureActorCritic(PolicyValueNetwork):
     def description(self) -> dict[str, Any]:
         return {**super().description(), "pixel_scale": self.pixel_scale}
 
+    def load(self) -> None:
+        _load()
+
     def layer_shapes(self) -> dict[str, tuple[int, ...]]:
         trunk, last = trunk_shapes(self.features, self.hidden)
         return trunk | policy_shapes(last, self.actions) | head_shapes("value", last, 1)
@@ -64,6 +68,9 @@ class NatureQ(ActionValueNetwork):
     def description(self) -> dict[str, Any]:
         return {**super().description(), "pixel_scale": self.pixel_scale}
 
+    def load(self) -> None:
+        _load()
+
     def layer_shapes(self) -> dict[str, tuple[int, ...]]:
         trunk, last = trunk_shapes(self.features, self.outputs)
         if not self.dueling:
@@ -78,6 +85,10 @@ class NatureQ(ActionValueNetwork):
         """Action values."""
         (values,) = _infer(self, blocks, x)
         return values
+
+
+def _load() -> None:
+    importlib.import_module("tianji.algorithms.networks_torch")
 
 
 def _infer(network: FlatNetwork, blocks: Mapping[str, Vector], x: NDArray[Any]) -> tuple[Vector, ...]:

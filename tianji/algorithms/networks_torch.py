@@ -60,7 +60,7 @@ def heads(network: PolicyValueNetwork, blocks: Blocks, x: Tensor) -> tuple[Tenso
     if network.actions.deviations:
         scores = torch.cat([scores, _log_deviations(network, blocks["policy.log_scale"], tops[0])], dim=1)
     value = (tops[-1] @ blocks["value.kernel"] + blocks["value.bias"]).squeeze(1)
-    return scores, value
+    return _wide(scores), _wide(value)
 
 
 def _log_deviations(network: PolicyValueNetwork, log_scale: Tensor, top: Tensor) -> Tensor:
@@ -84,8 +84,13 @@ def action_values(network: ActionValueNetwork, blocks: Blocks, x: Tensor) -> Ten
         top, head = _trunk(network, blocks, x), "q"
     if network.dueling:
         values: Tensor = duel(blocks, top)
-        return values
-    return top @ blocks[f"{head}.kernel"] + blocks[f"{head}.bias"]
+        return _wide(values)
+    return _wide(top @ blocks[f"{head}.kernel"] + blocks[f"{head}.bias"])
+
+
+def _wide(outputs: Tensor) -> Tensor:
+    """Outputs of a network as float32, if its products were computed in bfloat16: losses subtract what is nearly equal."""
+    return outputs.float() if outputs.dtype == torch.bfloat16 else outputs
 
 
 def outputs(network: FlatNetwork, blocks: Blocks, x: Tensor) -> tuple[Tensor, ...]:
@@ -192,7 +197,10 @@ def _convolved(network: FlatNetwork, blocks: Blocks, x: Tensor, prefix: str, pic
     # An exported graph is for any number of rows.
     many = not torch.compiler.is_compiling() and len(x) >= ROWS_LAST
     order = torch.channels_last if many else torch.contiguous_format
-    x = x.to(blocks[f"{prefix}conv.0.kernel"].dtype, memory_format=order)
+    # All bytes are numbers of bfloat16 too.
+    kind = x.device.type
+    dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else blocks[f"{prefix}conv.0.kernel"].dtype
+    x = x.to(dtype, memory_format=order)
     for i, (_, _, stride) in enumerate(convolutions(picture)):
         kernel = blocks[f"{prefix}conv.{i}.kernel"]
         kernel = (kernel if i else kernel / network.pixel_scale).contiguous(memory_format=order)

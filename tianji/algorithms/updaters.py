@@ -23,6 +23,8 @@ def check(config: TrainConfig, network: FlatNetwork) -> None:
         if NumPy was chosen and cannot compute this network, if a factory's network has other outputs than the algorithm trains,
         or if the gradients of policy and value are to be clipped apart and share parameters.
     """
+    if config.updater == "numpy" and config.precision != "fp32":
+        raise ConfigError(f"updater 'numpy' computes in fp32 only, not {config.precision}; use updater 'auto'")
     if config.updater == "numpy" and not isinstance(network, ActorCritic | QNetwork):
         raise ConfigError(f"updater 'numpy' computes perceptrons only, not {network.name}; use updater 'auto'")
     # A factory's network must have the outputs of the kinds that the algorithm trains.
@@ -57,10 +59,11 @@ def make_updater(config: TrainConfig, network: FlatNetwork, weights: Vector) -> 
     """
     check(config, network)
     settings = config.hyperparameters
-    if isinstance(network, ActorCritic | QNetwork) and config.updater != "torch" and config.device == "cpu":
+    by_hand = config.updater != "torch" and config.device == "cpu" and config.precision == "fp32"
+    if isinstance(network, ActorCritic | QNetwork) and by_hand:
         helper = Helper() if config.learner_threads != 1 and cores.usable() >= 2 else None
         return importlib.import_module(f"tianji.algorithms.{config.algo}_numpy").NumpyUpdater(
             network, settings, weights, helper
         )
     module = importlib.import_module(f"tianji.algorithms.{config.algo}_torch")
-    return module.TorchUpdater(network, settings, weights, config.device)
+    return module.TorchUpdater(network, settings, weights, config.device, config.precision)

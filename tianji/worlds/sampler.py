@@ -73,6 +73,7 @@ class Sampler(Worker):
     ) -> None:
         super().__init__()
         self.network = networks.of(config, describe)
+        self.network.load()
         self.finished: list[Episode] = []
         self.steps = steps
         self._describe, self._layout, self._body, self._clock = describe, layout, body, clock
