@@ -203,8 +203,12 @@ def _convolved(network: FlatNetwork, blocks: Blocks, x: Tensor, prefix: str, pic
     x = x.to(dtype, memory_format=order)
     for i, (_, _, stride) in enumerate(convolutions(picture)):
         kernel = blocks[f"{prefix}conv.{i}.kernel"]
-        kernel = (kernel if i else kernel / network.pixel_scale).contiguous(memory_format=order)
-        x = torch.relu_(functional.conv2d(x, kernel, blocks[f"{prefix}conv.{i}.bias"], stride=stride))
+        kernel, bias = kernel if i else kernel / network.pixel_scale, blocks[f"{prefix}conv.{i}.bias"]
+        if x.shape[2:] == kernel.shape[2:] and x.dtype == kernel.dtype:
+            # One place for the kernel: a product of matrices, which takes a fifth of a convolution's time.
+            x = torch.relu_(torch.addmm(bias, x.flatten(1), kernel.flatten(1).T))
+        else:
+            x = torch.relu_(functional.conv2d(x, kernel.contiguous(memory_format=order), bias, stride=stride))
     return x.flatten(1)
 
 

@@ -14,11 +14,8 @@ from tianji.launch.crew import Crew
 from tianji.launch.leftovers import Leftovers
 from tianji.launch.node import Node
 
-ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS"), "1") | {
-    "OMP_WAIT_POLICY": "PASSIVE"
-}
-"""One thread for each process, because thread pools of several roles would compete for the cores. A learner that is given more
-has them wait asleep, and not in a loop on a core that an actor needs."""
+ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS"), "1")
+"""One thread for each process, because thread pools of several roles would compete for the cores."""
 PARTING_S = 4.0
 """Seconds that processes may take to end after their final reports."""
 

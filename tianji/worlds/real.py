@@ -153,6 +153,10 @@ def run(assignment: Assignment, channels: Channels, control: Control, trace: Tra
             case _:
                 send(message)
 
+    if not assignment.config.rule.alternates:
+        # A learner's threads wait for each other asleep, and not in a loop on a core that an actor needs. torch reads this
+        # when it is imported, which building its updater does.
+        os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
     place = None if assignment.place is None else Place(Path(assignment.place))
     assembler = Assembler(
         assignment.config, assignment.describe, topology, channels, tell, trace=trace, store=assignment.store, place=place
