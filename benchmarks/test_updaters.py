@@ -3,18 +3,22 @@
 `nox -s micro` prints both with their ratio; docs/notebook/2026-11-speed.md discusses it.
 """
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
 from threadpoolctl import threadpool_limits
 
 from tianji.algorithms import dqn, dqn_numpy, dqn_torch, ppo, ppo_numpy, ppo_torch
-from tianji.algorithms.networks import ActorCritic, QNetwork
+from tianji.algorithms.networks import ActorCritic, NatureActorCritic, QNetwork
 from tianji.algorithms.replay import Experience
 from tianji.algorithms.second_core import Helper
 from tianji.config import DQNConfig, PPOConfig
 from tianji.environments.actions import Actions
 from tianji.environments.description import EnvDescription
+
+PICTURES = pytest.mark.benchmark(group="PPO step of 256 pictures")
 
 
 def ppo_updater(kind):
@@ -37,6 +41,16 @@ def dqn_updater(kind):
     return kind(network, DQNConfig(), network.initialise(0)), batch
 
 
+def pictures_updater(kind, **more):
+    """The network, minibatch and settings of pong42-ppo-rate; frames lie as they are placed once a round."""
+    rng, rows = np.random.default_rng(0), 256
+    network = NatureActorCritic((4, 42, 42), (512,), 6)
+    old, advantage, target = rng.normal(size=(3, rows)).astype(np.float32)
+    updater = kind(network, PPOConfig(clip=0.1), network.initialise(0), **more)
+    features = updater.place(rng.integers(0, 256, (rows, 4, 42, 42), np.uint8))
+    return updater, ppo.Rollouts(features, rng.integers(0, 6, rows), 0.01 * old - 1.79, advantage, target)
+
+
 @pytest.mark.parametrize(
     ("make", "kind"),
     [
@@ -44,6 +58,8 @@ def dqn_updater(kind):
         pytest.param(ppo_updater, ppo_torch.TorchUpdater, id="ppo-torch", marks=pytest.mark.benchmark(group="PPO step of 256")),
         pytest.param(dqn_updater, dqn_numpy.NumpyUpdater, id="dqn-numpy", marks=pytest.mark.benchmark(group="DQN step of 64")),
         pytest.param(dqn_updater, dqn_torch.TorchUpdater, id="dqn-torch", marks=pytest.mark.benchmark(group="DQN step of 64")),
+        pytest.param(pictures_updater, ppo_torch.TorchUpdater, id="pictures-fp32", marks=PICTURES),
+        pytest.param(pictures_updater, partial(ppo_torch.TorchUpdater, precision="bf16"), id="pictures-bf16", marks=PICTURES),
     ],
 )
 def test_optimizer_step(benchmark, make, kind):

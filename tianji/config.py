@@ -230,8 +230,8 @@ class TrainConfig(Settings):
     """Code that computes updates: hand-derived NumPy gradients (fastest on a CPU) or torch autograd (any device and network).
     `auto`: NumPy for multilayer perceptrons on a CPU, else torch."""
     precision: Precision = "fp32"
-    """Number format of products in updates. `bf16` (by torch): operands are rounded to bfloat16, while weights, sums and the
-    loss stay float32; it pays on processors that compute with bfloat16 (AMX, AVX-512 BF16) and on GPUs."""
+    """Format of products in updates. `bf16` (torch): operands are rounded to bfloat16; weights, sums and the loss stay float32.
+    It pays on processors with AMX or AVX-512 BF16, and on GPUs."""
     learner_threads: Positive | None = None
     """Threads that torch uses for updates. None: with pictures, what learning needs of the cores (`tianji.division`), or all of
     them where actors wait; else the learners share the cores that actors leave free, at least one each. Perceptrons on a CPU
@@ -341,12 +341,11 @@ class TrainConfig(Settings):
 
     @property
     def sampling_share(self) -> float | None:
-        """Share of sampling in the work of a run on a game of Atari, on CPUs; None: it is not known before the run."""
-        if not self.env.startswith("ALE/") or self.device != "cpu" or self.network.kind not in ("nature-shared", "nature-q"):
+        """Share of sampling in the work of PPO or IMPALA on a game of Atari, on CPUs; None: it is not known before the run."""
+        if not self.env.startswith("ALE/") or self.device != "cpu" or self.network.kind != "nature-shared":
             return None
-        side, own = self.atari.screen, self.hyperparameters
-        flop = forward_flop([(self.atari.stack, side, side)], self.network.hidden)
-        return sampling_share(flop, own.reuse, target=own.replays)
+        side = self.atari.screen
+        return sampling_share(forward_flop([(self.atari.stack, side, side)], self.network.hidden), self.hyperparameters.reuse)
 
     def _check_discipline(self) -> None:
         chosen = self.discipline

@@ -3,7 +3,7 @@
 The model has two terms, in floating-point operations for each environment step. Sampling is an environment's step and a
 forward pass. Learning is three forward passes (one, and a backward pass of two) for each row that is trained on. The share of
 sampling in their sum is its share of the cores. Both terms scale with a core's speed, so that the share hardly depends on the
-machine (docs/notebook/2026-11-speed.md has what was measured).
+machine (docs/notebook/2026-11-speed.md has what was measured). Minibatches from a replay are too small for threads to pay.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ ENVIRONMENT_FLOP = 40e6
 """A step of an environment of pictures, as operations: .3 ms of a core that does 130 GFLOP/s, as a game of Atari takes."""
 
 
-def sampling_share(forward_flop: float, reuse: float, *, target: bool) -> float:
+def sampling_share(forward_flop: float, reuse: float) -> float:
     """Share of sampling in the work of a run, 0..1.
 
     Parameters
@@ -23,11 +23,9 @@ def sampling_share(forward_flop: float, reuse: float, *, target: bool) -> float:
         operations of a forward pass for one observation (`tianji.trunks.forward_flop`).
     reuse
         rows that are trained on, per environment step.
-    target
-        whether each row passes through a target network too.
     """
     sampling = ENVIRONMENT_FLOP + forward_flop
-    return sampling / (sampling + reuse * (3 + target) * forward_flop)
+    return sampling / (sampling + reuse * 3 * forward_flop)
 
 
 def actors_by_need(share: float, usable: float, environments: int) -> int:

@@ -57,16 +57,14 @@ class StableBaselines3(System):
     def space(self, task: Task) -> Space:
         # Its own defaults are the environments in one process and torch on every core.
         threads = max(2, len(task.cores))
-        return (
-            super()
-            .space(task)
-            .extended(
-                {"vectoriser": tuple(translate.VECTORISERS), "torch_threads": (1, threads)},
-                {"vectoriser": "dummy", "torch_threads": 1},
-                {"vectoriser": "dummy", "torch_threads": threads},
-                {"vectoriser": "subproc", "torch_threads": 1},
-            )
-        )
+        first: list[dict[str, Scalar]] = [
+            {"vectoriser": "dummy", "torch_threads": 1, **self.form(task)},
+            {"vectoriser": "dummy", "torch_threads": 1},
+            {"vectoriser": "dummy", "torch_threads": threads},
+            {"vectoriser": "subproc", "torch_threads": 1},
+        ]
+        choices: dict[str, tuple[Scalar, ...]] = {"vectoriser": tuple(translate.VECTORISERS), "torch_threads": (1, threads)}
+        return super().space(task).extended(choices, *(one for i, one in enumerate(first) if one not in first[:i]))
 
     def certify(self, frozen: Frozen) -> Evidence:
         self._build(Task(self.name, frozen.workload, 0, (0,)))

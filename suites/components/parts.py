@@ -39,6 +39,7 @@ from tianji.roles.actor import Rollout, RolloutDone
 from tianji.run.training import train
 from tianji.topology import chunk_layout
 from tianji.worlds.sampler import Sampler
+from tianji.worlds.threads import torch_threads
 
 Better = Literal["higher", "lower"]
 Work = Callable[[], float]
@@ -139,7 +140,9 @@ def sampling(seed: int, workload: str) -> Iterator[Work]:
 
 def updates(seed: int, workload: str) -> Iterator[Work]:
     """A learner's work on recorded chunks; nothing changes, so that every round is like the one before."""
-    yield Learning(frozen(_config(workload, seed)), catalogue.load(workload).describe()).round
+    learning = Learning(frozen(_config(workload, seed)), catalogue.load(workload).describe())
+    with torch_threads(1):
+        yield learning.round
 
 
 def chunks(seed: int, scheme: str, size_bytes: int, slots: int) -> Iterator[Work]:
@@ -255,7 +258,7 @@ def unequal(seed: int, workload: str, round_s: float, sigma: float, seconds: flo
     yield value
 
 
-PPO, DQN = {"workload": "cartpole-ppo-zoo"}, {"workload": "cartpole-dqn-zoo"}
+PPO, DQN, PICTURES = ({"workload": name} for name in ("cartpole-ppo-zoo", "cartpole-dqn-zoo", "pong42-ppo-rate"))
 ON_HOST = {"scheme": "shm", "size_bytes": 4096, "slots": SLOTS}
 BETWEEN_HOSTS = {"scheme": "tcp", "size_bytes": 65536, "slots": SLOTS}
 PPO_STEPS, DQN_STEPS = PPO | {"steps": 20_480}, DQN | {"steps": 6_144}
@@ -268,6 +271,8 @@ PARTS = {
         Part("sampling", "environments and inference of an actor", "steps/s", sampling, PPO),
         Part("updates-ppo", "rounds of PPO's updates", "updates/s", updates, PPO),
         Part("updates-dqn", "insertions into a replay, and DQN's updates", "updates/s", updates, DQN),
+        Part("sampling-pictures", "games of Atari, and inference on pictures", "steps/s", sampling, PICTURES),
+        Part("updates-pictures", "rounds of PPO's updates on pictures, one thread", "updates/s", updates, PICTURES),
         Part("channel-shm", "chunks of 4 KiB through shared memory", "chunks/s", chunks, ON_HOST),
         Part("channel-tcp", "chunks of 64 KiB over TCP on loopback", "chunks/s", chunks, BETWEEN_HOSTS),
         Part("weights-shm", "vectors of 40 KB from a learner to an actor, through shared memory", "vectors/s", weights, VECTOR),

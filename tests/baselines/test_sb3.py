@@ -16,10 +16,12 @@ from programs.cli import ConfigError
 from suites.session import catalogue
 from tianji.algorithms import dqn_torch, ppo_torch
 from tianji.algorithms.dqn import Regression, epsilon
-from tianji.algorithms.networks import ActorCritic, QNetwork
+from tianji.algorithms.networks import ActorCritic, NatureActorCritic, NatureQ, QNetwork
+from tianji.algorithms.networks_torch import infer
 from tianji.algorithms.ppo import PPO, Rollouts
 from tianji.environments.making import describe
 
+PONG = "pong42-ppo-rate"
 NETWORKS = [ActorCritic(4, (64, 64), 2), QNetwork(4, (256, 256), 2)]
 
 
@@ -52,6 +54,90 @@ def test_its_options_choose_the_vectoriser_and_threads(prepared, monkeypatch):
     chosen, _, _ = prepared(catalogue.load("cartpole-ppo-zoo"), options={"vectoriser": "subproc", "torch_threads": 2})
     assert torch.get_num_threads() == 2
     assert [type(one._environments) for one in (usual, chosen)] == [DummyVecEnv, Apart]
+
+
+def test_its_forms_are_its_vectorisers_and_numbers_of_threads():
+    task = system.Task("", catalogue.load("cartpole-ppo-zoo"), 0, (0, 1))
+    for name, vectoriser, threads in (
+        ("sb3", "DummyVecEnv", 1),
+        ("sb3-threads", "DummyVecEnv", 2),
+        ("sb3-subproc", "SubprocVecEnv", 1),
+        ("sb3-subproc-threads", "SubprocVecEnv", 2),
+    ):
+        under_test = system.get(name)
+        settings = under_test.settings(task)
+        assert (settings["vec_env_cls"], settings["torch_threads"]) == (vectoriser, threads)
+        # A task's own option stands above the form's, and tuning begins with the form.
+        assert under_test.settings(msgspec.structs.replace(task, options={"torch_threads": 1}))["torch_threads"] == 1
+        first = under_test.space(task).first
+        assert under_test.settings(under_test.tuned(task, first[0])) == settings
+        assert len(first) == (4 if name == "sb3-subproc-threads" else 3)
+
+
+def test_its_updates_are_cast_where_that_is_asked_for(prepared, monkeypatch):
+    seen = []
+    for options in ({}, {"precision": "bf16"}):
+        under_test, task, memory = prepared(changed("cartpole-ppo-zoo", budget_steps=256), options=options)
+        evaluate = under_test._model.policy.evaluate_actions
+
+        def look(*given, evaluate=evaluate):
+            seen.append((torch.is_autocast_enabled("cpu"), evaluate(*given)[0].dtype))
+            return evaluate(*given)
+
+        monkeypatch.setattr(under_test._model.policy, "evaluate_actions", look)
+        under_test.train(task, memory)
+        assert np.isfinite(memory.snapshots[-1][3]).all()
+    assert set(seen) == {(False, torch.float32), (True, torch.bfloat16)}
+
+
+@pytest.mark.parametrize("kind", [NatureActorCritic, NatureQ])
+def test_convolutions_survive_the_way_there_and_back(kind):
+    network = kind((4, 42, 42), (512,), 6)
+    flat = network.initialise(3)
+    assert np.array_equal(weights.from_sb3(network, weights.to_sb3(network, flat)), flat)
+
+
+def test_on_pictures_it_starts_as_the_network_that_every_system_starts_as(prepared):
+    pytest.importorskip("ale_py")
+    under_test, _, _ = prepared(changed(PONG, environments=2), seed=5)
+    network, x = under_test._network, np.random.default_rng(0).integers(0, 256, (6, 4, 42, 42), np.uint8)
+    policy, blocks = under_test._model.policy, network.views(network.initialise(5))
+    assert set(weights.to_sb3(network, network.initialise(5))) == set(policy.state_dict())
+    assert under_test._model.observation_space.shape == (4, 42, 42)
+    with torch.no_grad():
+        found = policy.get_distribution(torch.tensor(x)).distribution.logits.numpy()
+        values = policy.predict_values(torch.tensor(x)).numpy()[:, 0]
+    logits, expected = infer(network, blocks, x)
+    np.testing.assert_allclose(found, logits - np.log(np.exp(logits).sum(axis=1, keepdims=True)), atol=1e-5)
+    np.testing.assert_allclose(values, expected, atol=1e-5)
+
+
+def test_on_pictures_it_does_and_tells_what_the_workload_says(prepared):
+    pytest.importorskip("ale_py")
+    w = changed(PONG, environments=2, budget_steps=96, ppo={"rollout_steps": 16, "minibatch_size": 16, "epochs": 2})
+    under_test, task, memory = prepared(w)
+    under_test.train(task, memory)
+    assert memory.counters == {"learner_steps": 96.0, "learner_optimizer_steps": 12.0}
+    assert np.array_equal(memory.snapshots[0][3], under_test._network.initialise(5))
+    assert not np.array_equal(memory.snapshots[0][3], memory.snapshots[-1][3])
+    frames = under_test._model.rollout_buffer.observations
+    assert frames.dtype == np.uint8
+    assert frames.max() > 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({}, None),
+        ({"network": {"hidden": [512, 16]}}, "its convolutional network has one dense layer"),
+        ({"network": {"pixel_scale": 10.0}}, "bytes divided by 255"),
+        ({"device": "cuda"}, "updates on a GPU are not translated to it"),
+        ({"ppo": {"value_clip": 0.1}}, "a clipped value error is not translated to it"),
+    ],
+)
+def test_pictures_that_it_cannot_be_given_are_refused_in_words(changes, says):
+    found = system.get("sb3").unable(changed(PONG, **changes))
+    assert found is None if says is None else says in found
 
 
 @pytest.mark.parametrize("name", ["cartpole-ppo-zoo", "cartpole-dqn-zoo"])

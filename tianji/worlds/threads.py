@@ -18,7 +18,7 @@ def learner_threads(config: TrainConfig, features: Features, actors: int, learne
     """Number of threads for a learner's torch, if the user set none.
 
     With pictures it has its even share of all cores where actors wait for it, and else what learning needs of that share. With
-    vectors, or a network of the user's, it has the cores that actors leave free.
+    vectors, a replay or a network of the user's, it has the cores that actors leave free.
 
     Parameters
     ----------
@@ -36,10 +36,10 @@ def learner_threads(config: TrainConfig, features: Features, actors: int, learne
         own = available / learners
         if config.rule.alternates:
             return max(1, int(own))
-        if config.network.kind != "factory":
+        if config.network.kind == "nature-shared":
             vector = features.vector if isinstance(features, Branches) else 0
             flop = forward_flop(pictures(features).values(), config.network.hidden, vector)
-            return threads_by_need(sampling_share(flop, config.reuse, target=config.hyperparameters.replays), own)
+            return threads_by_need(sampling_share(flop, config.reuse), own)
     return max(1, (available - actors) // learners)
 
 
