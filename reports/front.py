@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+import numpy as np
 import pandas as pd
 
 from reports import bounds, picker
@@ -40,6 +41,8 @@ DECIDED = ("faster", "slower", "the same")
 """Verdicts that answer a question."""
 SAID = {"holds in analogue": "holds on a small machine"}
 """What a verdict of the ledger is called by the first page, where its own name would need an explanation."""
+RATES = ("pong84-ppo-rate", "pong42-ppo-rate")
+"""Workloads of pictures that are for steps/s alone."""
 ROWS = 3
 """Numbers of actors that are told of, the most at most."""
 
@@ -284,6 +287,32 @@ def tuned(data: Dataset, shown: Sequence[Column]) -> Tuned | None:
     every = every[(every["threshold_kind"] == KIND) & (every["workload"] == first.workload)]
     found = term(paired(every, REFERENCE, other.system))
     return None if found is None else Tuned(other.title, first.workload, combined([found], found.strata), found.pairs)
+
+
+class Rate(NamedTuple):
+    """How many times the steps/s of the quickest other system strict TianJi trains on, on one workload."""
+
+    workload: str
+    title: str
+    ratio: Ratio
+    blocks: int
+
+
+def rates(data: Dataset) -> list[Rate]:
+    """Of workloads that have no return to reach: steps trained on over the whole of a run, blocks as pairs."""
+    every = runs(data)
+    every = every[(every["threshold_kind"] == KIND) & every["workload"].isin(RATES)]
+    each = every["measured_s"] / every["measured_steps"]
+    every = every.assign(seconds=each, measured_s=each)
+    titles = {b.manifest.system: b.manifest.system_title for b in data.bundles}
+    found = []
+    for workload in RATES:
+        own = every[every["workload"] == workload]
+        others = own[~own["system"].isin(OURS)].groupby("system")["seconds"].apply(lambda some: np.log(some).mean())
+        known = term(paired(own, REFERENCE, str(others.idxmin()))) if len(others) else None
+        if known is not None:
+            found.append(Rate(workload, titles[str(others.idxmin())], combined([known], known.strata), known.pairs))
+    return found
 
 
 def of_one_workload(head: Headline) -> list[Verdict]:

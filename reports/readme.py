@@ -78,6 +78,7 @@ def block(data: Dataset, judged: Sequence[Judged], pictures: str) -> str:
         people=front.people(head),
         places=[(one.workload, one.machine) for one in shown],
         tuned=front.tuned(data, shown),
+        rates=front.rates(data),
         waiting=front.waiting(data),
         papers=front.papers(judged),
         dates=sorted(str(date) for date in commits.values() if date),

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from baselines.certificate import Evidence, Frozen
 
 
+USUAL: dict[str, Scalar] = {"vectoriser": "dummy", "torch_threads": 1}
+"""Options of the usual form."""
+
+
 class StableBaselines3(System):
     """One process: a vector of environments in it (`DummyVecEnv`), and torch on one thread."""
 
@@ -58,8 +62,8 @@ class StableBaselines3(System):
         # Its own defaults are the environments in one process and torch on every core.
         threads = max(2, len(task.cores))
         first: list[dict[str, Scalar]] = [
-            {"vectoriser": "dummy", "torch_threads": 1, **self.form(task)},
-            {"vectoriser": "dummy", "torch_threads": 1},
+            {**USUAL, **self.form(task)},
+            USUAL,
             {"vectoriser": "dummy", "torch_threads": threads},
             {"vectoriser": "subproc", "torch_threads": 1},
         ]
@@ -67,7 +71,8 @@ class StableBaselines3(System):
         return super().space(task).extended(choices, *(one for i, one in enumerate(first) if one not in first[:i]))
 
     def certify(self, frozen: Frozen) -> Evidence:
-        self._build(Task(self.name, frozen.workload, 0, (0,)))
+        # Where environments live and how many threads there are has no part in what is computed.
+        self._build(Task(self.name, frozen.workload, 0, (0,), options=dict(USUAL)))
         try:
             return self._evidence(frozen)
         finally:

@@ -31,6 +31,8 @@ EXPLAINED = {
 """Differences that stand among a system's deviations."""
 TOO_SMALL = {("sbx", "halfcheetah-ppo", "weights")}
 """Of them those that are below the tolerance: a hundredth of the gradient is little beside statistics."""
+FORMS = {"sb3-threads", "sb3-subproc", "sb3-subproc-threads"}
+"""Forms of a system, which differ in where environments live and in the number of threads."""
 SHOW_NOTHING = {"rllib-appo", "rllib-impala", "rllib-old", "sample-factory", "torchrl"}
 """Systems that compute other quantities than the certificate compares, or that are programs of their own."""
 
@@ -64,7 +66,7 @@ def findings_of(name, workload, tmp_path):
 
 @pytest.mark.long(why="whole runs of real processes")
 @pytest.mark.parametrize("workload", WORKLOADS, ids=lambda w: w.id)
-@pytest.mark.parametrize("name", system.names())
+@pytest.mark.parametrize("name", [name for name in system.names() if name not in FORMS])
 def test_every_system_computes_the_same(name, workload, tmp_path, once):
     under_test = system.get(name)
     if reason := under_test.available() or under_test.unable(workload):
@@ -130,3 +132,8 @@ def test_an_environment_that_is_not_installed_is_named_and_left_out(monkeypatch,
     assert "lunarlander-ppo  left out: LunarLander-v3: Box2D is not installed" in said.err
     asked = ["check", "tianji", "--workload", str(WORKLOAD_FILES / "lunarlander-ppo.toml")]
     assert run("baselines", main, asked) == 2
+
+
+def test_a_form_has_the_evidence_of_the_system():
+    found = {name: findings(name, WORKLOADS[0]) for name in ("sb3", "sb3-subproc-threads")}
+    assert [msgspec.structs.replace(one, system="sb3") for one in found["sb3-subproc-threads"]] == found["sb3"]

@@ -3,6 +3,7 @@
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from bundles import unpacked
 
@@ -93,3 +94,24 @@ def test_a_small_session_has_a_column_of_its_own():
     assert [one.workload for one in front.columns(data)] == ["cartpole-ppo-zoo"]
     assert front.tuned(data, front.columns(data)) is None
     assert front.waiting(data) == []
+
+
+def test_rates_of_pictures_are_ratios_of_steps_a_second_over_the_quickest_form():
+    again = REFERENCE.parents[1] / "again" / "convergence"
+    data = dataset.load([again / f"{name}.parquet" for name in front.RATES])
+    found = front.rates(data)
+    assert [(one.workload, one.blocks) for one in found] == [(name, 5) for name in front.RATES]
+    every = data.series["crossings"]
+    every = every[every["threshold_kind"] == "training"].assign(rate=lambda runs: runs["measured_steps"] / runs["measured_s"])
+    for one in found:
+        of = every[every["workload"] == one.workload].pivot(index="block", columns="system", values="rate")
+        logs = np.log(of)
+        forms = [name for name in of if name.startswith("sb3")]
+        best = logs[forms].mean().idxmax()
+        assert len(forms) == 4
+        assert one.title == {"sb3-threads": "Stable-Baselines3, all threads"}[best]
+        apart = logs["tianji"] - logs[best]
+        assert one.ratio.value == pytest.approx(np.exp(apart.mean()))
+        half = 2.776 * apart.std() / 5**0.5
+        assert np.log([one.ratio.low, one.ratio.high]) == pytest.approx([apart.mean() - half, apart.mean() + half], abs=1e-3)
+    assert front.rates(dataset.load([REFERENCE / "cartpole-ppo-zoo.parquet"])) == []
