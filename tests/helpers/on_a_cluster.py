@@ -42,7 +42,7 @@ def main(cluster, folder):
         alike = train(TrainConfig(**there), watch)
         survived = train(TrainConfig(**{**there, "stop_steps": 24_064}), watch)
         resumed = train(
-            TrainConfig(**{**there, "stop_steps": 50_048, "checkpoint_seconds": 0.5}), kill_the_learner, out=f"{folder}/run"
+            TrainConfig(**{**there, "stop_steps": 50_048, "checkpoint_seconds": 0.1}), kill_the_learner, out=f"{folder}/run"
         )
         remain = left(["tj-learner g0", "tj-buffer g0", "tj-actor g0.a0", "tj-actor g0.a1"], root)
     finally:
