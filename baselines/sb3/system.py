@@ -103,8 +103,7 @@ class StableBaselines3(System):
         if "train_freq" in arguments:
             arguments["train_freq"] = tuple(arguments["train_freq"])
         make = getattr(self._library(), s["algorithm"])
-        policy = "CnnPolicy" if "games" in s else s["policy"]
-        self._model = make(policy, self._environments, policy_kwargs=self._policy_kwargs(s), **arguments)
+        self._model = make(s["policy"], self._environments, policy_kwargs=self._policy_kwargs(s), **arguments)
         if s.get("precision") == "bf16":
             self._model.train = self._cast(self._model.train)
         # Its own logger would leave a folder in /tmp.
@@ -155,7 +154,7 @@ class StableBaselines3(System):
         return stable_baselines3
 
     def _games(self, w: Workload, kind: Any, seed: int) -> Any:
-        """Games of Atari with this project's wrappers, which are quicker than its own, stacked by its `VecFrameStack`."""
+        """Games of Atari with this project's wrappers, stacked by its `VecFrameStack`."""
         from stable_baselines3.common.vec_env import VecFrameStack
 
         from baselines.sb3.games import make

@@ -16,8 +16,9 @@ from tianji.config import ActionsConfig, DQNConfig, NormaliseConfig, PPOConfig
 from tianji.environments.atari import is_atari
 
 PICTURES = ("nature-shared", "nature-q")
-SIDE = 36
-"""Side in pixels from which its convolutions fit, which are the workload's there."""
+"""Kinds of network that its `CnnPolicy` has."""
+STACKED = "In the first steps of an episode, frames that are not there yet are black; here its first frame is repeated."
+"""What its `VecFrameStack` departs from."""
 VECTORISERS = {"dummy": "DummyVecEnv", "subproc": "SubprocVecEnv"}
 """Its classes that step several environments: in one process, and each in a process of its own."""
 
@@ -71,14 +72,13 @@ def settings(w: Workload, seed: int) -> dict[str, Any]:
 
 
 def _pictures(w: Workload) -> dict[str, Any]:
-    """What a workload of pictures has beside the rest: games as every system plays them, stacked by its own wrapper."""
-    return {"games": msgspec.to_builtins(w.games), "frame_stack": w.games.stack, "features_dim": w.network.hidden[0]}
+    """What is otherwise for a workload of pictures: games as every system plays them, stacked by its own wrapper."""
+    return {"policy": "CnnPolicy", "games": msgspec.to_builtins(w.games), "features_dim": w.network.hidden[0]}
 
 
 def beyond_pictures(w: Workload) -> str | None:
     """What its `CnnPolicy` cannot be of a workload of pictures; None: it is the workload's network."""
-    side = w.games.screen
-    if w.algo == "impala" or not is_atari(w.env) or min(side, SIDE) < SIDE:
+    if w.algo == "impala" or not is_atari(w.env):
         return "pictures other than those of Atari games, for PPO and DQN, are not translated to it"
     if len(w.network.hidden) != 1 or w.network.dueling or w.network.pixel_scale not in (UNSET, 255.0):
         return "its convolutional network has one dense layer, no streams, and bytes divided by 255"
@@ -172,13 +172,19 @@ def linear_from_round_start(learning_rate: float, round_steps: int, total: int, 
 
 def deviations(w: Workload) -> list[str]:
     """Deviations from the workload, in words."""
+    stacked = [STACKED] * (w.network.kind in PICTURES and w.games.stack > 1)
     if w.algo == "ppo":
         n = min(w.for_ppo.minibatch_size, w.round_steps)
-        return [MOVING] * w.normalises + [
-            f"Advantages are divided by the sample standard deviation of the minibatch (N - 1), not the population's (N): "
-            f"with {n} rows they are smaller by {1 - ((n - 1) / n) ** 0.5:.2%}."
-        ] * w.for_ppo.normalise_advantages
-    dqn, found = w.for_dqn, []
+        return (
+            stacked
+            + [MOVING] * w.normalises
+            + [
+                f"Advantages are divided by the sample standard deviation of the minibatch (N - 1), not the population's (N): "
+                f"with {n} rows they are smaller by {1 - ((n - 1) / n) ** 0.5:.2%}."
+            ]
+            * w.for_ppo.normalise_advantages
+        )
+    dqn, found = w.for_dqn, stacked
     if dqn.learning_starts > 1:
         found.append(
             f"Actions are uniformly random, whatever epsilon is, until learning starts (the first {dqn.learning_starts - 1} "

@@ -34,7 +34,7 @@ class SBX(StableBaselines3):
         return environments.missing(ENVIRONMENT)
 
     def unable(self, workload: Workload) -> str | None:
-        return super().unable(workload) or translate.unable(workload)
+        return workload.beyond_common or super().unable(workload) or translate.unable(workload)
 
     def deviations(self, task: Task) -> list[str]:
         return translate.deviations(task.workload)

@@ -138,6 +138,16 @@ def test_on_pictures_it_does_and_tells_what_the_workload_says(prepared):
 def test_pictures_that_it_cannot_be_given_are_refused_in_words(changes, says):
     found = system.get("sb3").unable(changed(PONG, **changes))
     assert found is None if says is None else says in found
+    assert "nature-shared are not translated to it" in system.get("sbx").unable(changed(PONG, **changes))
+
+
+def test_what_it_is_given_for_pictures_is_told():
+    task = system.Task("sb3", catalogue.load(PONG), 0, (0, 1))
+    assert system.get("sb3").settings(task)["policy"] == "CnnPolicy"
+    assert translate.STACKED in system.get("sb3").deviations(task)
+    assert translate.STACKED not in system.get("sb3").deviations(
+        system.Task("sb3", catalogue.load("cartpole-ppo-zoo"), 0, (0,))
+    )
 
 
 @pytest.mark.parametrize("name", ["cartpole-ppo-zoo", "cartpole-dqn-zoo"])
