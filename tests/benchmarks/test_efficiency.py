@@ -193,7 +193,7 @@ def test_every_block_is_kept_with_what_it_was_measured_on(capsys, tmp_path):
     ("arguments", "says"),
     [
         (["--parts", "sampling,lerning"], "unknown part 'lerning'; known: sampling, learning, both"),
-        (["--workloads", "pong-ppo"], "unknown workload 'pong-ppo'; known: cartpole-dqn-zoo"),
+        (["--workloads", "pong42-ppo"], "unknown workload 'pong42-ppo'; known: cartpole-dqn-zoo"),
         (["--blocks", "0"], "--blocks must be at least 1"),
         (["--seconds", "0"], "--seconds more than 0"),
         (["--show", "pyproject.toml"], "--show pyproject.toml: not a file that --json wrote"),

@@ -134,4 +134,4 @@ def test_workloads_are_found_by_name_or_environment():
     made = calibration()
     assert made.of("cartpole-ppo") is made.of("CartPole-v1")
     with pytest.raises(ConfigError, match="calibrated: cartpole-ppo"):
-        made.of("pong-ppo")
+        made.of("pong42-ppo")
