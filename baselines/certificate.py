@@ -16,10 +16,12 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from baselines.workload import Workload
-from tianji.algorithms import distributions_torch, dqn_torch, networks_torch, ppo_torch
+from tianji.algorithms import distributions_torch, dqn_torch, networks_torch, ppo_torch, sac_torch
 from tianji.algorithms.distributions import from_scores
-from tianji.algorithms.networks import ActorCritic, FlatNetwork, QNetwork, Vector
+from tianji.algorithms.networks import ActorCritic, FlatNetwork, QNetwork, TwinCritics, Vector
+from tianji.algorithms.sac import Transitions, aim
 from tianji.environments.description import EnvDescription
+from tianji.hyperparameters import ReplayConfig
 from tianji.layout import Views, rollout_layout
 
 TOLERANCE = 1e-5
@@ -32,10 +34,10 @@ Evidence = dict[str, NDArray[np.float64]]
 """Results of a system, by quantity (see `QUANTITIES`)."""
 
 QUANTITIES = {
-    "targets": "value targets (PPO) or one-step targets (DQN) of each transition",
+    "targets": "value targets (PPO) or one-step targets (DQN, SAC) of each transition",
     "advantages": "normalised advantages (PPO)",
-    "loss": "of the frozen batch",
-    "gradient": "of the loss, after clipping",
+    "loss": "of the frozen batch; for SAC that of the critics",
+    "gradient": "of the loss, after clipping; for SAC of each loss in what it trains",
     "weights": "after one optimizer step",
 }
 
@@ -49,9 +51,11 @@ class Frozen:
     network: FlatNetwork
     weights: Vector
     target_weights: Vector
-    """Weights of DQN's target network, which differ from `weights`."""
+    """Weights of target networks (DQN, SAC), which differ from `weights`."""
     chunk: dict[str, NDArray[Any]]
     """T steps of B environments, with terminated and truncated episodes; see `tianji.layout.rollout_layout`."""
+    noise: NDArray[np.float32]
+    """Standard normal numbers of the actions that SAC samples: in the states, then in the next ones, [2, N, D]."""
 
     @property
     def transitions(self) -> dict[str, NDArray[Any]]:
@@ -70,7 +74,8 @@ def freeze(workload: Workload, seed: int = 7) -> Frozen:
     if workload.algo == "ppo":
         steps, environments = workload.for_ppo.rollout_steps, workload.environments
     else:
-        steps, environments = workload.for_dqn.batch_size, 1
+        assert isinstance(workload.hyperparameters, ReplayConfig)
+        steps, environments = workload.hyperparameters.batch_size, 1
     actions = description.actions
     layout = rollout_layout(
         steps,
@@ -99,12 +104,13 @@ def freeze(workload: Workload, seed: int = 7) -> Frozen:
     chunk["truncated"][...] = ends > 0.92
     # A behaviour policy that is near the present one: some ratios are clipped, most are not.
     chunk["log_probability"][...] = likely + 0.15 * rng.standard_normal(likely.shape)
-    return Frozen(workload, description, network, weights, target_weights, chunk)
+    noise = rng.standard_normal((2, steps * environments, actions.parts), np.float32)
+    return Frozen(workload, description, network, weights, target_weights, chunk, noise)
 
 
 def reference(frozen: Frozen) -> Evidence:
     """Reference results in float64."""
-    return _reference_ppo(frozen) if frozen.workload.algo == "ppo" else _reference_dqn(frozen)
+    return {"ppo": _reference_ppo, "dqn": _reference_dqn, "sac": _reference_sac}[frozen.workload.algo](frozen)
 
 
 def batch_of(frozen: Frozen) -> dict[str, NDArray[Any]]:
@@ -192,6 +198,42 @@ def _reference_dqn(frozen: Frozen) -> Evidence:
     loss = dqn_torch.loss(values, torch.tensor(rows["action"]), torch.tensor(targets), config)
     rest = _stepped(frozen, flat, loss, config.max_grad_norm, config.learning_rate, config.adam_epsilon)
     return {"targets": targets} | rest
+
+
+def soft_batch(frozen: Frozen) -> Transitions:
+    """The frozen transitions as a minibatch of SAC."""
+    rows, config, encode = frozen.transitions, frozen.workload.for_sac, frozen.describe.encode
+    return Transitions(
+        encode(rows["observation"]),
+        np.tanh(rows["action"]),
+        rows["reward"],
+        np.where(rows["terminated"], np.float32(0), np.float32(config.gamma)),
+        encode(rows["next_observation"]),
+        *frozen.noise,
+    )
+
+
+def _reference_sac(frozen: Frozen) -> Evidence:
+    """The losses in float64, and Adam's first step in closed form. The policy's loss is under the critics' new weights."""
+    assert isinstance(frozen.network, TwinCritics)
+    config, network = frozen.workload.for_sac, frozen.network
+    updater = sac_torch.TorchUpdater(network, config, frozen.weights)
+    updater.flat, updater.target = (torch.tensor(v, dtype=torch.float64) for v in (frozen.weights, frozen.target_weights))
+    columns = {name: torch.tensor(column, dtype=torch.float64) for name, column in vars(soft_batch(frozen)).items()}
+    alpha = torch.exp(network.views(updater.flat)["temperature.log"][0])
+    targets = updater.targets(columns)
+    flat = updater.flat.clone().requires_grad_()
+    loss = updater.critic_loss(network.views(flat), columns, targets)
+    (gradient,) = torch.autograd.grad(loss, flat)
+    descended = (flat - config.learning_rate * gradient / (gradient.abs() + config.adam_epsilon)).detach().requires_grad_()
+    own, log_probability = updater.policy_loss(network.views(descended), columns, alpha)
+    policy, temperature = network.pieces()["policy"], network.pieces()["temperature"]
+    gradient[policy] = torch.autograd.grad(own, descended)[0][policy]
+    if config.temperature == "auto":
+        gradient[temperature] = -(log_probability.mean().detach() + aim(config, network.actions))
+    g = gradient.numpy()
+    weights = frozen.weights.astype(np.float64) - config.learning_rate * g / (np.abs(g) + config.adam_epsilon)
+    return {"targets": targets.detach().numpy(), "loss": np.array([loss.item()]), "gradient": g, "weights": weights}
 
 
 def _stepped(

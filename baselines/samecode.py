@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from baselines.certificate import Evidence, Frozen, batch_of
-from tianji.algorithms import dqn, dqn_numpy, dqn_torch, ppo, ppo_numpy
-from tianji.algorithms.networks import ActorCritic, QNetwork
+from baselines.certificate import Evidence, Frozen, batch_of, soft_batch
+from tianji.algorithms import dqn, dqn_numpy, dqn_torch, ppo, ppo_numpy, sac_numpy
+from tianji.algorithms.networks import ActorCritic, QNetwork, TwinCritics
 from tianji.algorithms.rollouts import Rollouts
 
 
 def evidence(frozen: Frozen) -> Evidence:
     """Targets, loss, gradient and weights after one step, by the updaters that train on a CPU."""
-    return _ppo(frozen) if isinstance(frozen.network, ActorCritic) else _dqn(frozen)
+    return {"ppo": _ppo, "dqn": _dqn, "sac": _sac}[frozen.workload.algo](frozen)
 
 
 def _ppo(frozen: Frozen) -> Evidence:
@@ -65,3 +65,13 @@ def _dqn(frozen: Frozen) -> Evidence:
     loss = dqn_torch.loss(q, action, target, config).item()
     updater.step(batch, config.learning_rate)
     return {"targets": batch.target, "loss": np.array([loss]), "gradient": updater.grad, "weights": updater.weights()}
+
+
+def _sac(frozen: Frozen) -> Evidence:
+    assert isinstance(frozen.network, TwinCritics)
+    config, batch = frozen.workload.for_sac, soft_batch(frozen)
+    updater = sac_numpy.NumpyUpdater(frozen.network, config, frozen.weights)
+    updater.target[:] = frozen.target_weights
+    targets, loss = updater.targets(batch), updater.measured(batch)["critic_loss"]
+    updater.step(batch, config.learning_rate)
+    return {"targets": targets, "loss": np.array([loss]), "gradient": updater.grad, "weights": updater.weights()}

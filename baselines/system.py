@@ -242,6 +242,7 @@ SYSTEMS: Registry[type[System]] = Registry(
         "sb3-subproc": "baselines.sb3.system:Subproc",
         "sb3-subproc-threads": "baselines.sb3.system:SubprocThreads",
         "sbx": "baselines.sbx.system:SBX",
+        "sbx-threads": "baselines.sbx.system:Threads",
         "torchrl": "baselines.torchrl.system:TorchRL",
         "xingtian": "baselines.xingtian.system:XingTian",
     },

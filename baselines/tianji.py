@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import msgspec
 import numpy as np
@@ -11,10 +11,11 @@ import numpy as np
 from baselines.space import Scalar, Space, equal_parts
 from baselines.system import Recorder, System, Task
 from baselines.workload import Workload
-from tianji.config import ActionsConfig, DQNConfig, IMPALAConfig, NormaliseConfig, PPOConfig, TrainConfig
+from tianji.config import ActionsConfig, DQNConfig, IMPALAConfig, NormaliseConfig, PPOConfig, SACConfig, TrainConfig
 from tianji.disciplines.auto import Choice
 from tianji.disciplines.registry import samples_beside
 from tianji.division import actors_by_need
+from tianji.hyperparameters import ReplayConfig
 from tianji.launch.events import Heard
 from tianji.launch.node import Cluster
 from tianji.messages import Episodes, Progress, Report, Snapshot, Started
@@ -23,6 +24,9 @@ from tianji.settings import paths, replaced
 
 if TYPE_CHECKING:
     from baselines.certificate import Evidence, Frozen
+
+
+R = TypeVar("R", bound=ReplayConfig)
 
 
 class SameCode(System):
@@ -66,7 +70,8 @@ class SameCode(System):
             encrypt=encrypt or not _private(task.cluster),
             network=w.network,
             ppo=w.ppo or PPOConfig(),
-            dqn=_share(w.dqn, groups),
+            dqn=_share(w.dqn or DQNConfig(), groups),
+            sac=_share(w.sac or SACConfig(), groups),
             impala=w.impala or IMPALAConfig(),
             atari=w.games,
             simulator=w.simulator,
@@ -103,14 +108,14 @@ def _private(cluster: Cluster | None) -> bool:
     return cluster is not None and all(node.namespace or node.address.startswith("127.") for node in cluster.nodes)
 
 
-def _share(dqn: DQNConfig | None, groups: int) -> DQNConfig:
-    """DQN settings of one group. Groups divide the size of the replay and the steps before learning begins."""
-    if dqn is None or groups == 1:
-        return dqn or DQNConfig()
+def _share(settings: R, groups: int) -> R:
+    """Settings of one group. Groups divide the size of the replay and the steps before learning begins."""
+    if groups == 1:
+        return settings
     return msgspec.structs.replace(
-        dqn,
-        replay_capacity=-(-dqn.replay_capacity // groups),
-        learning_starts=max(dqn.batch_size, -(-dqn.learning_starts // groups)),
+        settings,
+        replay_capacity=-(-settings.replay_capacity // groups),
+        learning_starts=max(settings.batch_size, -(-settings.learning_starts // groups)),
     )
 
 
@@ -181,7 +186,11 @@ class TianJi(SameCode):
             f"every {task.workload.fusion_rounds} rounds (local SGD): minibatches are not larger, but there are {task.nodes} "
             "of them at a time."
         )
-        shared = " Replay and steps before learning begins are shared out among them." if task.workload.dqn else ""
+        shared = (
+            " Replay and steps before learning begins are shared out among them."
+            if task.workload.hyperparameters.replays
+            else ""
+        )
         return [*low, told + shared]
 
     def config(self, task: Task) -> TrainConfig:
@@ -323,7 +332,7 @@ class AsPublished(SameCode):
     SEND_STEPS = 16
 
     def unable(self, workload: Workload) -> str | None:
-        return "the released system has PPO and DQN only" if workload.algo == "impala" else None
+        return "the released system has PPO and DQN only" if workload.algo in ("impala", "sac") else None
 
     def deviations(self, task: Task) -> list[str]:
         told = [

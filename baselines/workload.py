@@ -19,12 +19,13 @@ from tianji.config import (
     NetworkConfig,
     NormaliseConfig,
     PPOConfig,
+    SACConfig,
     SimulatorConfig,
 )
 from tianji.environments.atari import is_atari
 from tianji.environments.description import EnvDescription
 from tianji.environments.making import describe
-from tianji.hyperparameters import ALGORITHMS, Hyperparameters
+from tianji.hyperparameters import ALGORITHMS, Hyperparameters, ReplayConfig
 from tianji.settings import Count, Positive, PositiveFloat, Seconds, Settings
 
 
@@ -59,7 +60,7 @@ class Workload(Settings, kw_only=True):
     """As a reader of the report should see it."""
     env: str
     """As in the settings of a run."""
-    algo: Literal["ppo", "dqn", "impala"]
+    algo: Literal["ppo", "dqn", "impala", "sac"]
     """The algorithm. Exactly one table of that name gives its hyper-parameters."""
     environments: Positive
     """Number of environments over all actors."""
@@ -69,6 +70,7 @@ class Workload(Settings, kw_only=True):
     ppo: PPOConfig | None = None
     dqn: DQNConfig | None = None
     impala: IMPALAConfig | None = None
+    sac: SACConfig | None = None
     """Settings of the algorithm that `algo` names. The tables of other algorithms are absent."""
     atari: AtariConfig | None = None
     """Wrappers of an Atari game; absent for other environments."""
@@ -98,13 +100,15 @@ class Workload(Settings, kw_only=True):
     """Every system trains with these hyper-parameters."""
 
     def __post_init__(self) -> None:
-        given = [name for name in ("ppo", "dqn", "impala") if getattr(self, name) is not None]
+        given = [name for name in ALGORITHMS if getattr(self, name) is not None]
         if given != [self.algo]:
             raise ValueError(f"algo is {self.algo}: give a table [{self.algo}] and no other, not {given}")
         if isinstance(self.actors, int) and self.environments % self.actors:
             raise ValueError(f"actors {self.actors}: {self.environments} environments cannot be divided evenly among them")
         msgspec.structs.force_setattr(self, "network", self.network.of(self.algo, pictures=is_atari(self.env)))
         ALGORITHMS[self.algo].check_network(self.algo, self.network.kind)
+        if isinstance(self.actions, ActionsConfig):
+            msgspec.structs.force_setattr(self, "actions", self.hyperparameters.form(self.algo, self.actions))
         if self.network.kind == "factory":
             raise ValueError("a workload's network is of a kind that every system knows, not what a factory makes")
         if is_atari(self.env) is (self.atari is None):
@@ -113,8 +117,8 @@ class Workload(Settings, kw_only=True):
     @property
     def round_steps(self) -> int:
         """Environment steps of one update round."""
-        if self.dqn is not None:
-            return self.dqn.train_every_steps
+        if isinstance(self.hyperparameters, ReplayConfig):
+            return self.hyperparameters.train_every_steps
         return self.environments * (self.impala or self.for_ppo).rollout_steps
 
     @property
@@ -126,12 +130,17 @@ class Workload(Settings, kw_only=True):
     @property
     def certified(self) -> bool:
         """Whether an equivalence certificate exists: not for pictures, nor if only in-house systems can train on it."""
-        return self.beyond_common is None and not self.pictures
+        return self.beyond_soft is None and not self.pictures
 
     @property
     def beyond_common(self) -> str | None:
         """Features of this workload that have no translation to other programs, in words; None: there are none."""
         return "IMPALA is not translated to it" if self.algo == "impala" else self.beyond_all
+
+    @property
+    def beyond_soft(self) -> str | None:
+        """As `beyond_common`, but for a program that also has SAC."""
+        return self.beyond_common if self.sac is None else self.beyond_any
 
     @property
     def beyond_all(self) -> str | None:
@@ -150,7 +159,7 @@ class Workload(Settings, kw_only=True):
             return "updates on a GPU are not translated to it"
         if self.update_seconds:
             return "a learner that waits is not translated to it"
-        if isinstance(self.actions, ActionsConfig) and self.actions.bounds != "clip":
+        if self.sac is None and isinstance(self.actions, ActionsConfig) and self.actions.bounds != "clip":
             return "squashed actions are not translated to it"
         if self.ppo is not None and self.ppo.value_clip is not None:
             return "a clipped value error is not translated to it"
@@ -160,7 +169,9 @@ class Workload(Settings, kw_only=True):
             return "gradients that are clipped apart are not translated to it"
         if self.dqn is not None and self.dqn.double:
             return "double Q-learning is not translated to it"
-        if self.dqn is not None and self.dqn.recent:
+        if self.sac is not None and self.sac.critic_learning_rate is not None:
+            return "a learning rate of the critics alone is not translated to it"
+        if isinstance(self.hyperparameters, ReplayConfig) and self.hyperparameters.recent:
             return "a preference for recent transitions is not translated to it"
         return None
 
@@ -219,6 +230,13 @@ class Workload(Settings, kw_only=True):
         if self.ppo is None:
             raise TypeError(f"workload {self.id} is not of PPO")
         return self.ppo
+
+    @property
+    def for_sac(self) -> SACConfig:
+        """The SAC table. `TypeError` if the workload has none."""
+        if self.sac is None:
+            raise TypeError(f"workload {self.id} is not of SAC")
+        return self.sac
 
     @property
     def for_dqn(self) -> DQNConfig:

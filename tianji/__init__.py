@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         NetworkConfig,
         NormaliseConfig,
         PPOConfig,
+        SACConfig,
         TrainConfig,
     )
     from tianji.run.training import train
@@ -37,6 +38,7 @@ __all__ = [
     "NormaliseConfig",
     "PPOConfig",
     "Result",
+    "SACConfig",
     "TrainConfig",
     "__version__",
     "train",

@@ -18,7 +18,7 @@ from tianji.disciplines.registry import chooser, make_discipline, samples_beside
 from tianji.disciplines.sizes import Facts
 from tianji.division import actors_by_need, sampling_share
 from tianji.env_settings import ActionsConfig, AtariConfig, EnvironmentConfig, NormaliseConfig, SimulatorConfig
-from tianji.hyperparameters import ALGORITHMS, DQNConfig, Hyperparameters, IMPALAConfig, PPOConfig
+from tianji.hyperparameters import ALGORITHMS, DQNConfig, Hyperparameters, IMPALAConfig, PPOConfig, SACConfig
 from tianji.settings import Count, Positive, PositiveFloat, Seconds, Settings
 from tianji.trunks import forward_flop
 
@@ -32,6 +32,7 @@ __all__ = [
     "NetworkConfig",
     "NormaliseConfig",
     "PPOConfig",
+    "SACConfig",
     "SimulatorConfig",
     "TrainConfig",
 ]
@@ -45,6 +46,8 @@ class NetworkConfig(Settings):
     ======================  =====================================================================  ==================
     `mlp-separate`          two perceptrons with tanh, one for the policy and one for the value    (64, 64)
     `mlp-shared`            policy and value heads on one trunk with tanh                          (64, 64)
+    `mlp-twin`              SAC's policy and two critics of state and action, perceptrons with     (256, 256)
+                            ReLU
     `mlp-q`                 action values with ReLU or, if `activation` says so, GELU              (256, 256)
     `nature-shared`         policy and value heads on the convolutions of Mnih et al. (2015),      (512,)
                             followed by `hidden` dense layers, all with ReLU; smaller pictures
@@ -56,7 +59,9 @@ class NetworkConfig(Settings):
 
     # The run's algorithm and environment fill in the kind, and the kind fills in `hidden` and `activation`. So settings in use
     # always hold values, except that a network of a factory has neither layers nor an activation here.
-    kind: Literal["auto", "mlp-separate", "mlp-shared", "mlp-q", "nature-shared", "nature-q", "factory"] = cast(Any, UNSET)
+    kind: Literal["auto", "mlp-separate", "mlp-shared", "mlp-q", "mlp-twin", "nature-shared", "nature-q", "factory"] = cast(
+        Any, UNSET
+    )
     """Kind of network, from the table above. `auto` (default): `factory` if `factory` is set, else one that the algorithm
     trains, with convolutions if observations look like pictures: bytes or bits of [height, width], [height, width, channels]
     or [channels, height, width]."""
@@ -110,7 +115,9 @@ class NetworkConfig(Settings):
         if cast(Any, self.kind) not in (UNSET, "auto"):
             return self
         kinds = ALGORITHMS.get(algo, PPOConfig).networks
-        kind = "auto" if pictures is None else next(kind for kind in kinds if kind.startswith("nature") == pictures)
+        kind = "auto" if pictures is None else next((kind for kind in kinds if kind.startswith("nature") == pictures), None)
+        if kind is None:
+            raise ValueError(f"algo {algo} trains perceptrons, and observations are pictures: use algo ppo, dqn or impala")
         return msgspec.structs.replace(self, kind=cast(Any, kind))
 
     def _check_factory(self) -> None:
@@ -129,6 +136,7 @@ _NETWORKS = {
     "mlp-separate": ((64, 64), ("tanh",)),
     "mlp-shared": ((64, 64), ("tanh",)),
     "mlp-q": ((256, 256), ("relu", "gelu")),
+    "mlp-twin": ((256, 256), ("relu",)),
     "nature-shared": ((512,), ("relu",)),
     "nature-q": ((512,), ("relu",)),
 }
@@ -165,7 +173,7 @@ class TrainConfig(Settings):
     env: str
     """Environment: an id registered with Gymnasium, or your own as `module:name` (see `tianji.environments.making.make_env`).
     From Python it may be a class, or a function that makes one, also of a script or a notebook."""
-    algo: Literal["ppo", "dqn", "impala"] = "ppo"
+    algo: Literal["ppo", "dqn", "impala", "sac"] = "ppo"
     """Learning algorithm. Its settings are in the table of the same name."""
     seed: Count = 0
     """Seed of all randomness: initial weights, environments, actions and draws from the replay."""
@@ -175,7 +183,8 @@ class TrainConfig(Settings):
     """Number of actors in each group. Default: one for each core that may be used, but no more than there are environments;
     on games of Atari that are sampled beside training, no more than sampling needs (`tianji.division`)."""
     envs_per_actor: Positive = cast(Any, UNSET)
-    """Number of environments that each actor steps. Default: a group's actors share 8 environments; with DQN there is one."""
+    """Number of environments that each actor steps. Default: a group's actors share 8 environments; with DQN
+    and SAC there is one."""
     buffer: bool = True
     """Whether a buffer stands between the actors and the learner. False connects them directly: the plain synchronous system
     that the suites compare with."""
@@ -185,7 +194,7 @@ class TrainConfig(Settings):
     """Shared-memory slots of each actor, one per chunk: the most chunks that it can have in flight. The discipline decides how
     many of them are in use. Default: 4, or what the discipline needs."""
     send_steps: Positive | None = None
-    """Steps of each environment in one chunk, for DQN only. None: a round is one chunk from every actor."""
+    """Steps of each environment in one chunk, for DQN and SAC only. None: a round is one chunk from every actor."""
     discipline: str | dict[str, bool | int | float | str] = cast(Any, UNSET)
     """Rule for who waits for whom: a name, or a table with `name` and that discipline's options (docs/disciplines.md).
     Default: `strict` for PPO, else `relaxed`."""
@@ -209,6 +218,8 @@ class TrainConfig(Settings):
     """Settings of DQN, used if `algo` is `dqn`."""
     impala: IMPALAConfig = IMPALAConfig()
     """Settings of IMPALA, used if `algo` is `impala`."""
+    sac: SACConfig = SACConfig()
+    """Settings of SAC, used if `algo` is `sac`."""
     actions: ActionsConfig = ActionsConfig()
     """The policy over actions that are numbers."""
     normalise: NormaliseConfig = NormaliseConfig()
@@ -296,6 +307,7 @@ class TrainConfig(Settings):
         self._fill_in()
         if self.updater == "numpy" and self.device == "cuda":
             raise ValueError("updater 'numpy' runs on the cpu only; use updater 'torch' with device 'cuda'")
+        msgspec.structs.force_setattr(self, "actions", self.hyperparameters.form(self.algo, self.actions))
         self.hyperparameters.check_network(self.algo, self.network.kind)
         if (self.normalise.observations or self.normalise.rewards) and self.hyperparameters.replays:
             raise ValueError(f"normalise is for algorithms that train on each chunk in one round, not {self.algo}")
@@ -430,7 +442,7 @@ class TrainConfig(Settings):
 
     @property
     def round_chunks(self) -> int:
-        """Chunks in one update round of a group: one from each actor or, for DQN, `train_every_steps` worth."""
+        """Chunks in one update round of a group: one from each actor or, with a replay, `train_every_steps` worth."""
         return self.hyperparameters.round_chunks(self.actors, self.chunk_samples)
 
     @property

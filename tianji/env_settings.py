@@ -37,9 +37,10 @@ class AtariConfig(Settings):
 
 
 class ActionsConfig(Settings):
-    """The policy over actions that are numbers (Box), for PPO and IMPALA. Other actions ignore it.
+    """The policy over actions that are numbers (Box). Other actions ignore it.
 
-    It is a Gaussian for each number: the network computes the mean, and the standard deviation is a parameter of its own.
+    It is a Gaussian for each number. For PPO and IMPALA the network computes the mean, and the standard deviation is a
+    parameter of its own. For SAC the network computes both, and actions are always squashed.
     """
 
     bounds: Literal["clip", "squash"] = "clip"

@@ -5,8 +5,12 @@ These are plain numbers, so that every process can import them cheaply. `tianji.
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
+import msgspec
+from msgspec import Meta
+
+from tianji.env_settings import ActionsConfig
 from tianji.settings import Count, Fraction, NonNegativeFloat, Positive, PositiveFloat, Settings
 
 
@@ -39,6 +43,10 @@ class Hyperparameters(Settings):
         if kind not in (*cls.networks, "auto"):
             raise ValueError(f"algo {algo} trains a network of kind {' or '.join(map(repr, cls.networks))}, not {kind!r}")
 
+    def form(self, algo: str, actions: ActionsConfig) -> ActionsConfig:
+        """The settings of a policy over numbers, as this algorithm has it; raise `ValueError` if it cannot have it so."""
+        return actions
+
     @property
     def free_samples(self) -> int:
         """Environment steps before training begins."""
@@ -52,7 +60,7 @@ class Hyperparameters(Settings):
     def check_chunks(self, algo: str, actors: int, envs_per_actor: int, send_steps: int | None) -> None:
         """Check that rounds of one group divide into whole chunks; raise `ValueError` if not."""
         if send_steps is not None:
-            raise ValueError(f"send_steps is for algo dqn, not {algo}")
+            raise ValueError(f"send_steps is for algorithms with a replay, not {algo}")
 
     def fragment_steps(self, environments: int, send_steps: int | None) -> int:
         """Steps of each environment in one chunk (T), for a group with `environments` environments."""
@@ -179,24 +187,19 @@ class IMPALAConfig(PolicyGradientConfig):
     steps, so that a good policy stays good."""
 
 
-class DQNConfig(Hyperparameters):
-    """Deep Q-learning (Mnih et al., 2015) with uniform replay, a hard target copy and Huber loss."""
+class ReplayConfig(Hyperparameters, kw_only=True):
+    """Settings of algorithms that draw minibatches from a replay."""
 
-    networks = ("mlp-q", "nature-q", "factory")
     environments = 1
     replays = True
     corrects = False
     behaviour = False
 
-    double: bool = False
-    """Double DQN: whether the network, not its target network, chooses the action whose target value is used (van Hasselt et
-    al., 2016, arXiv 1509.06461)."""
-
-    train_every_steps: Positive = 256
+    train_every_steps: Positive
     """Environment steps, summed over actors, between two rounds of updates."""
-    updates: Positive = 128
-    """Optimizer steps in one round."""
-    batch_size: Positive = 64
+    updates: Positive
+    """Updates in one round."""
+    batch_size: Positive
     """Transitions in one minibatch, drawn from the replay."""
     recent: Fraction = 0.0
     """Probability that a draw is from the newest transitions only, as in TBA (Bartoldson et al., 2025, arXiv 2503.18929). The
@@ -208,23 +211,10 @@ class DQNConfig(Hyperparameters):
     """Transitions that the replay of one group holds. The oldest are overwritten."""
     learning_starts: Count = 1000
     """Environment steps that must be in the replay before the first update."""
-    target_every_steps: Positive = 10
-    """Environment steps between two copies to the target network. A copy that falls due is made just before the next round of
-    updates; the target network does not change during a round."""
-    learning_rate: PositiveFloat = 2.3e-3
+    learning_rate: PositiveFloat
     """Adam's learning rate."""
     gamma: Fraction = 0.99
     """Discount factor per environment step."""
-    epsilon_start: Fraction = 1.0
-    """Share of random actions at the start."""
-    epsilon_end: Fraction = 0.04
-    """Share of random actions after `epsilon_steps`."""
-    epsilon_steps: Positive = 8000
-    """Environment steps, summed over actors, over which epsilon falls linearly."""
-    huber_delta: PositiveFloat = 1.0
-    """Error beyond which the Huber loss is linear."""
-    max_grad_norm: PositiveFloat = 10.0
-    """Largest norm of the gradient. Longer gradients are scaled down to it."""
     adam_epsilon: PositiveFloat = 1e-8
     """Adam's epsilon, added to its denominator."""
 
@@ -237,14 +227,14 @@ class DQNConfig(Hyperparameters):
         steps = self.fragment_steps(together, send_steps)
         if capacity < 2 * steps * together:
             raise ValueError(
-                f"dqn.replay_capacity {capacity} holds less than two chunks of each of {together} environments; raise it to "
+                f"{algo}.replay_capacity {capacity} holds less than two chunks of each of {together} environments; raise it to "
                 f"{2 * steps * together} or more"
             )
         if every % together:
-            raise ValueError(f"dqn.train_every_steps {every} must be a multiple of the {together} environments of a group")
+            raise ValueError(f"{algo}.train_every_steps {every} must be a multiple of the {together} environments of a group")
         if every % (steps * envs_per_actor):
             raise ValueError(
-                f"dqn.train_every_steps {every} must be a multiple of a chunk's {steps * envs_per_actor} "
+                f"{algo}.train_every_steps {every} must be a multiple of a chunk's {steps * envs_per_actor} "
                 "steps (send_steps x envs_per_actor)"
             )
 
@@ -262,5 +252,74 @@ class DQNConfig(Hyperparameters):
         return self.updates * self.batch_size / self.train_every_steps
 
 
-ALGORITHMS: dict[str, type[Hyperparameters]] = {"ppo": PPOConfig, "dqn": DQNConfig, "impala": IMPALAConfig}
+class DQNConfig(ReplayConfig):
+    """Deep Q-learning (Mnih et al., 2015) with uniform replay, a hard target copy and Huber loss."""
+
+    networks = ("mlp-q", "nature-q", "factory")
+
+    train_every_steps: Positive = 256
+    """Environment steps, summed over actors, between two rounds of updates."""
+    updates: Positive = 128
+    """Optimizer steps in one round."""
+    batch_size: Positive = 64
+    """Transitions in one minibatch, drawn from the replay."""
+    double: bool = False
+    """Double DQN: whether the network, not its target network, chooses the action whose target value is used (van Hasselt et
+    al., 2016, arXiv 1509.06461)."""
+    target_every_steps: Positive = 10
+    """Environment steps between two copies to the target network. A copy that falls due is made just before the next round of
+    updates; the target network does not change during a round."""
+    learning_rate: PositiveFloat = 2.3e-3
+    """Adam's learning rate."""
+    epsilon_start: Fraction = 1.0
+    """Share of random actions at the start."""
+    epsilon_end: Fraction = 0.04
+    """Share of random actions after `epsilon_steps`."""
+    epsilon_steps: Positive = 8000
+    """Environment steps, summed over actors, over which epsilon falls linearly."""
+    huber_delta: PositiveFloat = 1.0
+    """Error beyond which the Huber loss is linear."""
+    max_grad_norm: PositiveFloat = 10.0
+    """Largest norm of the gradient. Longer gradients are scaled down to it."""
+
+
+class SACConfig(ReplayConfig):
+    """Soft actor-critic (Haarnoja et al., 2018, arXiv 1812.05905) for actions that are numbers: two critics, their target
+    networks, and a temperature that is learnt."""
+
+    networks = ("mlp-twin",)
+
+    train_every_steps: Positive = 8
+    """Environment steps, summed over actors, between two rounds of updates."""
+    updates: Positive = 8
+    """Updates in one round, each of both critics, the policy and the temperature."""
+    batch_size: Positive = 256
+    """Transitions in one minibatch, drawn from the replay."""
+    replay_capacity: Positive = 1_000_000
+    """Transitions that the replay of one group holds. The oldest are overwritten."""
+    learning_starts: Count = 100
+    """Environment steps that must be in the replay before the first update. Until then actions are uniform within bounds."""
+    learning_rate: PositiveFloat = 3e-4
+    """Adam's learning rate for the policy."""
+    critic_learning_rate: PositiveFloat | None = None
+    """Adam's learning rate for the critics and the temperature. None: that of the policy."""
+    tau: Annotated[float, Meta(gt=0, le=1)] = 0.005
+    """Share by which the target networks move towards the critics after each update."""
+    temperature: PositiveFloat | Literal["auto"] = "auto"
+    """Weight of the entropy (alpha). `auto`: it begins at 1, and is learnt so that the entropy becomes `target_entropy`."""
+    target_entropy: float | None = None
+    """Entropy at which a learnt temperature aims, in nats, of actions scaled to -1..1. None: minus the number of actions."""
+
+    def form(self, algo: str, actions: ActionsConfig) -> ActionsConfig:
+        if actions.exploration == "state":
+            raise ValueError(f"actions.exploration 'state' is for algo ppo and impala, not {algo}")
+        return msgspec.structs.replace(actions, bounds="squash")
+
+
+ALGORITHMS: dict[str, type[Hyperparameters]] = {
+    "ppo": PPOConfig,
+    "dqn": DQNConfig,
+    "impala": IMPALAConfig,
+    "sac": SACConfig,
+}
 """Settings classes by the name in `algo`, which is also the name of the table of settings."""

@@ -263,3 +263,8 @@ def chunk_edge(config: TrainConfig, describe: EnvDescription) -> EdgeSpec:
 def parameters(config: TrainConfig, describe: EnvDescription) -> int:
     """Number of parameters of the network."""
     return networks.of(config, describe).size
+
+
+def acting_parameters(config: TrainConfig, describe: EnvDescription) -> int:
+    """Number of parameters that actors need."""
+    return networks.of(config, describe).acting

@@ -19,8 +19,11 @@ def collect(frozen: Frozen, model: Any) -> Evidence:
     if frozen.workload.algo == "dqn":
         targets = weights.to_sb3(frozen.network, frozen.target_weights)
         state |= {name: value for name, value in targets.items() if name.startswith("q_net_target")}
+    if frozen.workload.algo == "sac":
+        targets = weights.to_sb3(frozen.network, frozen.target_weights)
+        state |= {name: value for name, value in targets.items() if name.startswith("critic_target")}
     model.policy.load_state_dict(state)
-    return _ppo(frozen, model) if frozen.workload.algo == "ppo" else _dqn(frozen, model)
+    return {"ppo": _ppo, "dqn": _dqn, "sac": _sac}[frozen.workload.algo](frozen, model)
 
 
 def fill_rollouts(chunk: Mapping[str, Any], buffer: Any, gamma: float, values: Callable[[Any], torch.Tensor]) -> None:
@@ -52,7 +55,7 @@ def samples_of(rows: Mapping[str, Any]) -> Any:
     from stable_baselines3.common.type_aliases import ReplayBufferSamples
 
     columns = (rows["action"], rows["terminated"].astype(np.float32), rows["reward"])
-    action, done, reward = (torch.as_tensor(column.copy())[:, None] for column in columns)
+    action, done, reward = (torch.as_tensor(column.copy()).reshape(len(column), -1) for column in columns)
     observation, following = (torch.as_tensor(rows[name].copy()) for name in ("observation", "next_observation"))
     return ReplayBufferSamples(observation, action, following, done, reward)
 
@@ -95,6 +98,52 @@ def _dqn(frozen: Frozen, model: Any) -> Evidence:
     return {"targets": targets} | _one_step(
         frozen.network, frozen.weights, model, lambda: model.train(gradient_steps=1, batch_size=size), "train/loss", rate
     )
+
+
+def _sac(frozen: Frozen, model: Any) -> Evidence:
+    """One call of its `train`, whose draws of actions are given the frozen noise, in the order in which it asks."""
+    rows, before = frozen.transitions, frozen.network.views(frozen.weights)
+    # Its buffer holds actions scaled to -1..1.
+    samples = samples_of({**rows, "action": np.tanh(rows["action"])})
+    if isinstance(model.log_ent_coef, torch.Tensor):
+        model.log_ent_coef.data.fill_(float(before["temperature.log"][0]))
+    model.replay_buffer.sample = lambda *_, **__: samples
+    size, rate = len(rows["reward"]), frozen.workload.for_sac.learning_rate
+    model.lr_schedule = lambda _: rate
+    draws, found = iter(frozen.noise), dict[str, Any]()
+    normal, mean_squared_error = torch.distributions.Normal.rsample, torch.nn.functional.mse_loss
+
+    def drawn(self: Any, sample_shape: Any = ()) -> torch.Tensor:
+        moved: torch.Tensor = self.loc + self.scale * torch.as_tensor(next(draws))
+        return moved
+
+    def told(value: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        found["targets"] = target.detach().numpy().ravel()
+        return mean_squared_error(value, target)
+
+    torch.distributions.Normal.rsample, torch.nn.functional.mse_loss = drawn, told  # type: ignore[method-assign]
+    critics = model.critic.optimizer
+    stepped = critics.step
+
+    def step(*arguments: Any) -> Any:
+        # Copies: the policy's loss adds to the gradients of the critics, which the next update clears.
+        found["critics"] = {f"critic.{name}": p.grad.clone() for name, p in model.critic.named_parameters()}
+        return stepped(*arguments)
+
+    critics.step = step
+    try:
+        model.train(gradient_steps=1, batch_size=size)
+    finally:
+        torch.distributions.Normal.rsample, torch.nn.functional.mse_loss = normal, mean_squared_error  # type: ignore[method-assign]
+    gradients = found["critics"] | {f"actor.{name}": p.grad for name, p in model.actor.named_parameters()}
+    return {
+        "targets": found["targets"],
+        "loss": np.array([model.logger.name_to_value["train/critic_loss"]]),
+        "gradient": weights.from_sb3(frozen.network, gradients, {"temperature.log": model.log_ent_coef.grad}),
+        "weights": weights.from_sb3(
+            frozen.network, model.policy.state_dict(), {"temperature.log": model.log_ent_coef.detach().numpy()}
+        ),
+    }
 
 
 def _one_step(network: FlatNetwork, before: Vector, model: Any, train: Any, loss_name: str, learning_rate: float) -> Evidence:

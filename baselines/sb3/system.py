@@ -1,4 +1,4 @@
-"""Stable-Baselines3's PPO and DQN, set up as its documentation advises and with the workload's hyper-parameters."""
+"""Stable-Baselines3's PPO, DQN and SAC, set up as its documentation advises and with the workload's hyper-parameters."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class StableBaselines3(System):
     def unable(self, workload: Workload) -> str | None:
         if workload.network.kind in translate.PICTURES:
             return translate.beyond_pictures(workload)
-        return workload.beyond_common or ("a simulator is not translated to it" if workload.simulator else None)
+        return workload.beyond_soft or ("a simulator is not translated to it" if workload.simulator else None)
 
     def deviations(self, task: Task) -> list[str]:
         return translate.deviations(task.workload)
@@ -179,12 +179,20 @@ class StableBaselines3(System):
         from baselines.sb3 import weights
 
         self._model.policy.load_state_dict(weights.to_sb3(self._network, flat))
+        if (learnt := getattr(self._model, "log_ent_coef", None)) is not None:
+            learnt.data.fill_(float(self._network.views(flat)["temperature.log"][0]))
 
     def _weights(self) -> Vector:
         """The flat vector of the policy as it stands."""
         from baselines.sb3 import weights
 
-        return weights.from_sb3(self._network, self._model.policy.state_dict(), self._normaliser())
+        return weights.from_sb3(self._network, self._model.policy.state_dict(), self._rest())
+
+    def _rest(self) -> dict[str, Any] | None:
+        """Blocks of the network that are no part of its policy; None: there are none."""
+        if (temperature := getattr(self._model, "log_ent_coef", None)) is not None:
+            return {"temperature.log": temperature.detach().numpy()}
+        return self._normaliser()
 
     def _normaliser(self) -> dict[str, Any] | None:
         """Blocks by which observations are normalised; None: they are not."""
@@ -199,7 +207,9 @@ class StableBaselines3(System):
 
     def _optimizer_steps(self) -> int:
         """Number of optimizer steps by Adam's count. Its own count of updates is one of epochs in PPO."""
-        states = self._model.policy.optimizer.state
+        # The updates of SAC are counted by those of its policy.
+        policy = getattr(self._model, "actor", None) or self._model.policy
+        states = policy.optimizer.state
         return int(next(iter(states.values()))["step"]) if states else 0
 
     def stop(self) -> None:

@@ -12,8 +12,9 @@ from msgspec import UNSET
 from baselines.workload import Workload
 from programs.cli import ConfigError
 from tianji.algorithms.networks import FlatNetwork, Vector
-from tianji.config import ActionsConfig, DQNConfig, NormaliseConfig, PPOConfig
+from tianji.config import ActionsConfig, DQNConfig, NormaliseConfig, PPOConfig, SACConfig
 from tianji.environments.atari import is_atari
+from tianji.hyperparameters import ReplayConfig
 
 PICTURES = ("nature-shared", "nature-q")
 """Kinds of network that its `CnnPolicy` has."""
@@ -23,6 +24,8 @@ VECTORISERS = {"dummy": "DummyVecEnv", "subproc": "SubprocVecEnv"}
 """Its classes that step several environments: in one process, and each in a process of its own."""
 
 
+SQUASHED = "Log-probabilities of squashed actions have 1e-6 added to 1 - tanh^2, so that they stop rising near the bounds."
+"""What its squashed Gaussian departs from."""
 MOVING = "Statistics by which observations and rewards are normalised move at every step, not once a round."
 """What its `VecNormalize` departs from."""
 
@@ -36,7 +39,7 @@ def total_steps(w: Workload) -> int:
         when the budget holds no round, or environments stepped together cannot make a round's count.
     """
     if w.round_steps % w.environments:
-        raise ConfigError(f"dqn.train_every_steps {w.round_steps} must be a multiple of the {w.environments} environments")
+        raise ConfigError(f"{w.algo}.train_every_steps {w.round_steps} must be a multiple of the {w.environments} environments")
     if w.budget_steps < w.round_steps:
         raise ConfigError(f"budget_steps {w.budget_steps} is less than one round of {w.round_steps} steps; raise it")
     return w.budget_steps // w.round_steps * w.round_steps
@@ -44,10 +47,14 @@ def total_steps(w: Workload) -> int:
 
 def settings(w: Workload, seed: int) -> dict[str, Any]:
     """Everything that Stable-Baselines3 is given, as plain data."""
-    algorithm, arguments = ("PPO", _ppo(w.for_ppo)) if w.algo == "ppo" else ("DQN", _dqn(w, w.for_dqn))
     hidden = list(w.network.hidden)
+    arguments, net_arch = {
+        "ppo": lambda: (_ppo(w.for_ppo), {"pi": hidden, "vf": hidden}),
+        "dqn": lambda: (_dqn(w, w.for_dqn), hidden),
+        "sac": lambda: (_sac(w, w.for_sac), hidden),
+    }[w.algo]()
     return {
-        "algorithm": algorithm,
+        "algorithm": w.algo.upper(),
         "policy": "MlpPolicy",
         "total_timesteps": total_steps(w),
         **(_pictures(w) if w.network.kind in PICTURES else {}),
@@ -62,9 +69,9 @@ def settings(w: Workload, seed: int) -> dict[str, Any]:
         **({"vec_normalize": _normalisation(w)} if w.normalises else {}),
         "arguments": {**arguments, **_exploration(w), "seed": seed, "device": "cpu"},
         "learning_rate_schedule": w.for_ppo.learning_rate_schedule if w.algo == "ppo" else "constant",
-        "net_arch": {"pi": hidden, "vf": hidden} if w.algo == "ppo" else hidden,
+        "net_arch": net_arch,
         "activation_fn": {"tanh": "Tanh", "relu": "ReLU"}[w.network.activation],
-        "optimizer_kwargs": {"eps": w.for_ppo.adam_epsilon if w.algo == "ppo" else w.for_dqn.adam_epsilon},
+        "optimizer_kwargs": {"eps": w.hyperparameters.adam_epsilon},
         "vec_env_cls": VECTORISERS["dummy"],
         # One thread, as in every system: these matrices are too small for a thread pool to pay.
         "torch_threads": 1,
@@ -128,18 +135,33 @@ def _exploration(w: Workload) -> dict[str, Any]:
     return {"use_sde": True, "sde_sample_freq": w.actions.noise_steps or -1}
 
 
-def _dqn(w: Workload, dqn: DQNConfig) -> dict[str, Any]:
+def _replayed(w: Workload, replay: ReplayConfig) -> dict[str, Any]:
+    """What its algorithms with a replay have in common."""
     return {
-        "learning_rate": dqn.learning_rate,
-        "buffer_size": dqn.replay_capacity,
+        "learning_rate": replay.learning_rate,
+        "buffer_size": replay.replay_capacity,
         # It trains when it has taken more steps than this; the workload, when it has taken as many.
-        "learning_starts": max(0, dqn.learning_starts - 1),
-        "batch_size": dqn.batch_size,
-        "tau": 1.0,
-        "gamma": dqn.gamma,
+        "learning_starts": max(0, replay.learning_starts - 1),
+        "batch_size": replay.batch_size,
+        "gamma": replay.gamma,
         # Counted in steps of the vector of environments.
-        "train_freq": [dqn.train_every_steps // w.environments, "step"],
-        "gradient_steps": dqn.updates,
+        "train_freq": [replay.train_every_steps // w.environments, "step"],
+        "gradient_steps": replay.updates,
+    }
+
+
+def _sac(w: Workload, sac: SACConfig) -> dict[str, Any]:
+    return _replayed(w, sac) | {
+        "tau": sac.tau,
+        "ent_coef": sac.temperature,
+        "target_entropy": "auto" if sac.target_entropy is None else sac.target_entropy,
+        "target_update_interval": 1,
+    }
+
+
+def _dqn(w: Workload, dqn: DQNConfig) -> dict[str, Any]:
+    return _replayed(w, dqn) | {
+        "tau": 1.0,
         "target_update_interval": dqn.target_every_steps,
         # Of what `learn` is asked for.
         "exploration_fraction": dqn.epsilon_steps / total_steps(w),
@@ -150,8 +172,11 @@ def _dqn(w: Workload, dqn: DQNConfig) -> dict[str, Any]:
 
 
 def statistics(network: FlatNetwork, known: Mapping[str, Vector] | None) -> dict[str, Vector]:
-    """The blocks of a network by which observations are normalised, which no module of a policy has. None known: zeros."""
-    shapes = {name: shape for name, shape in network.shapes().items() if name.startswith("normaliser.")}
+    """The blocks of a network that no module of a policy has: a temperature, and those by which observations are normalised.
+
+    None known: zeros.
+    """
+    shapes = {name: shape for name, shape in network.shapes().items() if name.startswith(("normaliser.", "temperature."))}
     return {name: np.zeros(shape, np.float32) if known is None else np.asarray(known[name]) for name, shape in shapes.items()}
 
 
@@ -184,6 +209,8 @@ def deviations(w: Workload) -> list[str]:
             ]
             * w.for_ppo.normalise_advantages
         )
+    if w.algo == "sac":
+        return [SQUASHED]
     dqn, found = w.for_dqn, stacked
     if dqn.learning_starts > 1:
         found.append(

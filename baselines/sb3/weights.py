@@ -9,7 +9,11 @@ import numpy as np
 import torch
 
 from baselines.sb3.translate import statistics
-from tianji.algorithms.networks import FlatNetwork, NatureActorCritic, NatureQ, Vector
+from tianji.algorithms.networks import FlatNetwork, NatureActorCritic, NatureQ, TwinCritics, Vector
+from tianji.algorithms.twin import CRITICS
+
+HEADS = ("actor.mu", "actor.log_std")
+"""Its layers that give the means and the log-scales of SAC's policy."""
 
 
 def _places(network: FlatNetwork) -> dict[str, tuple[str, ...]]:
@@ -21,6 +25,8 @@ def _places(network: FlatNetwork) -> dict[str, tuple[str, ...]]:
     depth = len(network.hidden)
     if isinstance(network, NatureActorCritic | NatureQ):
         return _pictures(network)
+    if isinstance(network, TwinCritics):
+        return _twin(network)
     if network.name == "mlp-q":
         return {f"q.{i}": (f"q_net.q_net.{2 * i}", f"q_net_target.q_net.{2 * i}") for i in range(depth + 1)}
     places: dict[str, tuple[str, ...]] = {f"policy.{depth}": ("action_net",), f"value.{depth}": ("value_net",)}
@@ -41,6 +47,16 @@ def _pictures(network: NatureActorCritic | NatureQ) -> dict[str, tuple[str, ...]
     return places | {"q": ("q_net.q_net.0", "q_net_target.q_net.0")}
 
 
+def _twin(network: TwinCritics) -> dict[str, tuple[str, ...]]:
+    """As `_places`, for SAC. Both critics are held twice: the second ones are the target networks."""
+    depth = len(network.hidden)
+    places: dict[str, tuple[str, ...]] = {f"policy.{i}": (f"actor.latent_pi.{2 * i}",) for i in range(depth)}
+    for number, critic in enumerate(CRITICS):
+        for i in range(depth + 1):
+            places[f"{critic}.{i}"] = tuple(f"{held}.qf{number}.{2 * i}" for held in ("critic", "critic_target"))
+    return places
+
+
 def to_sb3(network: FlatNetwork, flat: Vector) -> dict[str, torch.Tensor]:
     """The complete state of their policy; DQN's target network is the network.
 
@@ -51,7 +67,14 @@ def to_sb3(network: FlatNetwork, flat: Vector) -> dict[str, torch.Tensor]:
         for theirs in places:
             state[f"{theirs}.weight"] = torch.tensor(_turned(tensors[f"{ours}.kernel"]))
             state[f"{theirs}.bias"] = torch.tensor(tensors[f"{ours}.bias"])
-    if network.actions.deviations:
+    if isinstance(network, TwinCritics):
+        # Its head has two layers: means, and log-scales.
+        kernel, bias = (tensors[f"policy.{len(network.hidden)}.{part}"] for part in ("kernel", "bias"))
+        for place, name in enumerate(HEADS):
+            columns = slice(place * network.actions.parts, (place + 1) * network.actions.parts)
+            state[f"{name}.weight"] = torch.tensor(_turned(kernel[:, columns]))
+            state[f"{name}.bias"] = torch.tensor(bias[columns])
+    elif network.actions.deviations:
         state["log_std"] = torch.tensor(tensors["policy.log_scale"])
     return state
 
@@ -62,13 +85,18 @@ def from_sb3(network: FlatNetwork, state: Mapping[str, Any], rest: Mapping[str, 
     Parameters
     ----------
     rest
-        blocks that are no part of its policy, by our names: those by which observations are normalised. None: they are zero.
+        blocks that are no part of its policy, by our names: a temperature, and those by which observations are normalised.
+        None: they are zero.
     """
     tensors = statistics(network, rest)
     for ours, (theirs, *_) in _places(network).items():
         tensors[f"{ours}.kernel"] = _turned(np.asarray(state[f"{theirs}.weight"]))
         tensors[f"{ours}.bias"] = np.asarray(state[f"{theirs}.bias"])
-    if network.actions.deviations:
+    if isinstance(network, TwinCritics):
+        kernels, biases = ([np.asarray(state[f"{name}.{part}"]) for name in HEADS] for part in ("weight", "bias"))
+        head = f"policy.{len(network.hidden)}"
+        tensors |= {f"{head}.kernel": _turned(np.concatenate(kernels)), f"{head}.bias": np.concatenate(biases)}
+    elif network.actions.deviations:
         tensors["policy.log_scale"] = np.asarray(state["log_std"])
     return network.flatten(tensors)
 

@@ -33,13 +33,14 @@ def compile_ahead(model: Any) -> None:
     Parameters
     ----------
     model
-        SBX's PPO or DQN, with its weights, before its first step.
+        SBX's PPO, DQN or SAC, with its weights, before its first step.
     """
     space = model.env.observation_space
     observation = np.zeros((model.env.num_envs, *space.shape), space.dtype)
     # Minibatches are drawn from the generator that the model was seeded by.
     drawn = np.random.get_state()  # noqa: NPY002 (Stable-Baselines3 draws from the global one)
-    (_ppo if hasattr(model, "rollout_buffer") else _dqn)(model, observation)
+    learn = _ppo if hasattr(model, "rollout_buffer") else _sac if hasattr(model, "ent_coef_state") else _dqn
+    learn(model, observation)
     np.random.set_state(drawn)  # noqa: NPY002
     model.logger.name_to_value.clear()
     model._n_updates = 0
@@ -77,3 +78,19 @@ def _dqn(model: Any, observation: Any) -> None:
     model.train(batch_size=model.batch_size, gradient_steps=model.gradient_steps)
     replay.reset()
     policy.qf_state = kept
+
+
+def _sac(model: Any, observation: Any) -> None:
+    policy, replay = model.policy, model.replay_buffer
+    kept = {name: getattr(policy, name) for name in ("actor_state", "qf_state", "key", "noise_key")}
+    rates = [state.opt_state.hyperparams for state in (policy.actor_state, policy.qf_state)]
+    kept_rates, temperature, key = [dict(one) for one in rates], model.ent_coef_state, model.key
+    policy.predict(observation)
+    replay.pos = 1
+    model.train(batch_size=model.batch_size, gradient_steps=model.gradient_steps)
+    replay.reset()
+    for one, before in zip(rates, kept_rates, strict=True):
+        one.update(before)
+    for name, value in kept.items():
+        setattr(policy, name, value)
+    model.ent_coef_state, model.key = temperature, key

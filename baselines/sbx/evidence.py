@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -12,6 +13,7 @@ import torch
 from baselines.certificate import Evidence, Frozen, batch_of
 from baselines.sb3.evidence import fill_rollouts, samples_of
 from baselines.sbx import state, weights
+from tianji.algorithms.networks import Vector
 
 MEAN_DECAY = 0.9
 """Of Adam's first moment: after one step it is 1 - 0.9 of the gradient."""
@@ -19,8 +21,8 @@ MEAN_DECAY = 0.9
 
 def collect(frozen: Frozen, model: Any) -> Evidence:
     """Evidence of a model that was set up for the workload: one call of its `train` on the frozen batch."""
-    state.give(model.policy, frozen.network, frozen.weights)
-    return _ppo(frozen, model) if frozen.workload.algo == "ppo" else _dqn(frozen, model)
+    state.give(model, frozen.network, frozen.weights)
+    return {"ppo": _ppo, "dqn": _dqn, "sac": _sac}[frozen.workload.algo](frozen, model)
 
 
 def _ppo(frozen: Frozen, model: Any) -> Evidence:
@@ -63,12 +65,61 @@ def _dqn(frozen: Frozen, model: Any) -> Evidence:
     } | _stepped(frozen, model)
 
 
-def _stepped(frozen: Frozen, model: Any) -> Evidence:
-    """Gradient and weights after one step of its optimizer. Adam's first moment shows the gradient, clipped."""
+def _sac(frozen: Frozen, model: Any) -> Evidence:
+    """One call of its `train`, whose draws of actions are given the frozen noise, in the order in which it asks."""
+    from tensorflow_probability.substrates import jax as tfp
+
+    rows, policy = frozen.transitions, model.policy
+    targets = jax.tree.map(jax.numpy.asarray, weights.to_flax(frozen.network, frozen.target_weights, "q"))
+    policy.qf_state = policy.qf_state.replace(target_params=targets)
+    now, following = frozen.noise
+    draws = iter([following, following, now])
+
+    def drawn(self: Any, *_: Any, **__: Any) -> Any:
+        return self.loc + self.scale.diag_part() * next(draws)
+
+    normal = tfp.distributions.MultivariateNormalDiag
+    usual = normal._call_sample_n
+    normal._call_sample_n = drawn
+    try:
+        future = policy.actor_state.apply_fn(policy.actor_state.params, rows["next_observation"])
+        action = future.sample(seed=jax.random.key(0))
+        least = np.asarray(policy.qf_state.apply_fn(targets, rows["next_observation"], action)).min(axis=0)[:, 0]
+        alpha = np.exp(weights.temperature(model.ent_coef_state))
+        soft = least - alpha * np.asarray(future.log_prob(action))
+        samples = samples_of({**rows, "action": np.tanh(rows["action"])})
+        model.replay_buffer.sample = lambda *_, **__: samples
+        model.train(gradient_steps=1, batch_size=len(rows["reward"]))
+    finally:
+        normal._call_sample_n = usual
+    temperature = model.ent_coef_state
+    (moved,) = optax.tree_utils.tree_get(temperature.opt_state, "mu").values()
+    return {
+        "targets": rows["reward"] + np.where(rows["terminated"], 0, model.gamma * soft),
+        "loss": np.array([model.logger.name_to_value["train/critic_loss"]]),
+    } | _stepped(
+        frozen,
+        model,
+        {"temperature.log": np.asarray(moved).reshape(1)},
+        {"temperature.log": weights.temperature(temperature)},
+    )
+
+
+def _stepped(
+    frozen: Frozen, model: Any, moments: Mapping[str, Vector] | None = None, rest: Mapping[str, Vector] | None = None
+) -> Evidence:
+    """Gradient and weights after one step of its optimizer. Adam's first moment shows the gradient, clipped.
+
+    Parameters
+    ----------
+    moments, rest
+        first moments of blocks that are no part of its modules, and these blocks. None: there are none that it trains.
+    """
+    rest = frozen.network.views(frozen.weights) if rest is None else rest
     towers = state.towers(model.policy)
     means = {tower: optax.tree_utils.tree_get(one.opt_state, "mu") for tower, one in towers.items()}
     trained = {tower: one.params for tower, one in towers.items()}
     return {
-        "gradient": weights.from_flax(frozen.network, means).astype(np.float64) / (1 - MEAN_DECAY),
-        "weights": weights.from_flax(frozen.network, trained, frozen.network.views(frozen.weights)).astype(np.float64),
+        "gradient": weights.from_flax(frozen.network, means, moments).astype(np.float64) / (1 - MEAN_DECAY),
+        "weights": weights.from_flax(frozen.network, trained, rest).astype(np.float64),
     }

@@ -17,8 +17,12 @@ def towers(policy: Any) -> dict[str, Any]:
     return {tower: getattr(policy, name) for tower, name in _ATTRIBUTES.items() if hasattr(policy, name)}
 
 
-def give(policy: Any, network: FlatNetwork, flat: Vector) -> None:
-    """Give a policy its weights; DQN's target network becomes a copy. What its optimizer keeps is left alone."""
+def give(model: Any, network: FlatNetwork, flat: Vector) -> None:
+    """Give a model its weights; target networks become copies. What its optimizers keep is left alone."""
+    policy = model.policy
+    if (learnt := getattr(model, "ent_coef_state", None)) is not None and learnt.params:
+        log_temperature = jax.numpy.asarray(network.views(flat)["temperature.log"][0])
+        model.ent_coef_state = learnt.replace(params={name: log_temperature for name in learnt.params})
     for tower, held in towers(policy).items():
         variables = jax.tree.map(jax.numpy.asarray, weights.to_flax(network, flat, tower))
         targets = {"target_params": variables} if hasattr(held, "target_params") else {}

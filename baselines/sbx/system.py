@@ -1,4 +1,4 @@
-"""SBX's PPO and DQN, with the workload's hyper-parameters. It is Stable-Baselines3 but for what JAX computes."""
+"""SBX's PPO, DQN and SAC, with the workload's hyper-parameters. It is Stable-Baselines3 but for what JAX computes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class SBX(StableBaselines3):
         return environments.missing(ENVIRONMENT)
 
     def unable(self, workload: Workload) -> str | None:
-        return workload.beyond_common or super().unable(workload) or translate.unable(workload)
+        return workload.beyond_soft or super().unable(workload) or translate.unable(workload)
 
     def deviations(self, task: Task) -> list[str]:
         return translate.deviations(task.workload)
@@ -97,15 +97,30 @@ class SBX(StableBaselines3):
     def _give_weights(self, flat: Vector) -> None:
         from baselines.sbx import state
 
-        state.give(self._model.policy, self._network, flat)
+        state.give(self._model, self._network, flat)
 
     def _weights(self) -> Vector:
         from baselines.sbx import state
 
         towers = {tower: one.params for tower, one in state.towers(self._model.policy).items()}
-        return weights.from_flax(self._network, towers, self._normaliser())
+        return weights.from_flax(self._network, towers, self._rest())
+
+    def _rest(self) -> dict[str, Any] | None:
+        if (learnt := getattr(self._model, "ent_coef_state", None)) is not None:
+            return {"temperature.log": weights.temperature(learnt)}
+        return self._normaliser()
 
     def _optimizer_steps(self) -> int:
         from baselines.sbx import state
 
         return int(next(iter(state.towers(self._model.policy).values())).step)
+
+
+class Threads(SBX):
+    """The same with XLA on all cores, its own default."""
+
+    name = "sbx-threads"
+    title = "SBX, all threads"
+
+    def settings(self, task: Task) -> dict[str, Any]:
+        return super().settings(task) | {"xla_flags": "", "torch_threads": max(1, len(task.cores))}

@@ -26,6 +26,9 @@ def settings(w: Workload, seed: int) -> dict[str, Any]:
     """Everything that SBX is given, as plain data."""
     told = translate.settings(w, seed)
     arguments, optimizer = dict(told["arguments"]), dict(told["optimizer_kwargs"])
+    if w.algo == "sac":
+        # It has no such setting: target networks move at every update.
+        arguments.pop("target_update_interval")
     if w.algo == "dqn":
         # It does not clip gradients itself: the optimizer that it is given does.
         optimizer["max_grad_norm"] = arguments.pop("max_grad_norm")
@@ -49,7 +52,8 @@ def deviations(w: Workload) -> list[str]:
             compiled,
         ]
     return [
-        *translate.deviations(w),
+        # Its squashed Gaussian is exact.
+        *(line for line in translate.deviations(w) if line != translate.SQUASHED),
         "The minibatches of a round are drawn all at once, before its first update.",
         compiled,
     ]

@@ -48,7 +48,7 @@ class Assignment(Struct, frozen=True, kw_only=True):
     """`actors` are the explorers of all nodes, `chunk_slots` the fragments that each may have in flight."""
     describe: EnvDescription
     parameters: int
-    """Number of parameters of the network."""
+    """Number of parameters of the network that explorers need."""
     nodes: int
     host: str
     """Address of its node."""

@@ -32,7 +32,7 @@ class Explorer:
         self._body = chunk_views(a.layout, self._memory.slot)
         self._sampler = Sampler(a.config, a.describe, a.layout, self._body, a.index, self._clock)
         self._network = self._sampler.network
-        self._blocks = self._network.views(self._sampler.weights())
+        self._blocks = self._network.acting_views(self._sampler.weights())
         self.account = self._sampler.account
         self._free = deque(SlotRef(a.index, slot) for slot in range(a.config.chunk_slots))
         self._announced = -1

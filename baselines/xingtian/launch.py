@@ -67,22 +67,22 @@ def run(
         return message.reason if isinstance(message, Done) else asked
 
     description = describe(config.env, config.atari, config.simulator).seen_by(config.network.kind)
-    parameters = networks.of(config, description).size
+    network = networks.of(config, description)
     nodes: Sequence[Node | None] = [None] if cluster is None else cluster.nodes
     with ExitStack() as stack:
         keys = None
         if cluster is None:
-            control, base_uri = stack.enter_context(control_socket(parameters))
+            control, base_uri = stack.enter_context(control_socket(network.size))
             control_uri = f"{base_uri}/control"
         else:
             keys = Keys.generate() if config.encrypt and len(nodes) > 1 else None
-            control, control_uri = stack.enter_context(tcp_control_socket(cluster.home, keys, parameters))
+            control, control_uri = stack.enter_context(tcp_control_socket(cluster.home, keys, network.size))
         plan = Assignment(
             kind="learner",
             index=0,
             config=config,
             describe=description,
-            parameters=parameters,
+            parameters=network.acting,
             nodes=len(nodes),
             host=LOOPBACK,
             base_uri="",

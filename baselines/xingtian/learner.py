@@ -146,7 +146,7 @@ class Learner:
         if weights:
             start = self._clock()
             # Written by this thread: handing a copy to another one would be the same copy, and then one more.
-            self._memory.store.write(self._version, self._algorithm.updater.weights())
+            self._memory.store.write(self._version, self._algorithm.updater.weights()[: self.assignment.parameters])
             self._versions.publish(self._version, self._rounds, (chunk.version for chunk in self._pending))
             self.account.busy_ns["serialise"] += self._clock() - start
         slots, self._freed = self._freed, []

@@ -56,7 +56,7 @@ class XingTian(SameCode):
             )
         if not self._compresses(task):
             told.append(self._why_uncompressed(task))
-        if task.workload.algo == "dqn":
+        if task.workload.hyperparameters.replays:
             told.append(
                 "Actions are chosen in the explorer and transitions travel in fragments of one round, weights are pushed "
                 "after each round of updates; as shipped, XingTian sends one transition a message and asks a central predictor."

@@ -55,7 +55,7 @@ class Workload(Struct):
     environments: Few
 
 
-class DQN(Struct):
+class Replay(Struct):
     """Its update round."""
 
     train_every_steps: Positive
@@ -82,10 +82,11 @@ class Described(Workload):
     """The same with its algorithm, of which a report says how it goes."""
 
     env: Text
-    algo: Literal["ppo", "dqn", "impala"]
+    algo: Literal["ppo", "dqn", "impala", "sac"]
     ppo: PPO | None = None
-    dqn: DQN | None = None
+    dqn: Replay | None = None
     impala: IMPALA | None = None
+    sac: Replay | None = None
 
     def __post_init__(self) -> None:
         if getattr(self, self.algo) is None:

@@ -31,7 +31,7 @@ EXPLAINED = {
 """Differences that stand among a system's deviations."""
 TOO_SMALL = {("sbx", "halfcheetah-ppo", "weights")}
 """Of them those that are below the tolerance: a hundredth of the gradient is little beside statistics."""
-FORMS = {"sb3-threads", "sb3-subproc", "sb3-subproc-threads"}
+FORMS = {"sb3-threads", "sb3-subproc", "sb3-subproc-threads", "sbx-threads"}
 """Forms of a system, which differ in where environments live and in the number of threads."""
 SHOW_NOTHING = {"rllib-appo", "rllib-impala", "rllib-old", "sample-factory", "torchrl"}
 """Systems that compute other quantities than the certificate compares, or that are programs of their own."""

@@ -8,10 +8,16 @@ from tianji.algorithms.dqn import DQN
 from tianji.algorithms.flat import FlatNetwork
 from tianji.algorithms.impala import IMPALA
 from tianji.algorithms.ppo import PPO
+from tianji.algorithms.sac import SAC
 from tianji.config import TrainConfig
 from tianji.environments.description import EnvDescription
 
-CLASSES: dict[str, type[PPO] | type[IMPALA] | type[DQN]] = {"ppo": PPO, "impala": IMPALA, "dqn": DQN}
+CLASSES: dict[str, type[PPO] | type[IMPALA] | type[DQN] | type[SAC]] = {
+    "ppo": PPO,
+    "impala": IMPALA,
+    "dqn": DQN,
+    "sac": SAC,
+}
 
 
 def make_algorithm(config: TrainConfig, describe: EnvDescription, group: int = 0) -> Algorithm:

@@ -11,26 +11,30 @@ returns when the work is done.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Mapping, Sequence
-from typing import Any, ClassVar, Literal, Protocol, TypeVar
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Literal, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tianji import seeds
 from tianji.algorithms.distributions import Categorical, from_scores
 from tianji.algorithms.flat import Vector, policy_scores
 from tianji.algorithms.meter import Meter
-from tianji.algorithms.replay import Experience
-from tianji.algorithms.state import Arrays, State
+from tianji.algorithms.replay import Experience, Replay
+from tianji.algorithms.state import Arrays, State, named, part
 from tianji.config import TrainConfig
 from tianji.environments.description import EnvDescription
 from tianji.hyperparameters import PolicyGradientConfig
 from tianji.layout import Views
+from tianji.seeds import Stream
 
 T = TypeVar("T")
 B = TypeVar("B", contravariant=True)
 Slices = Generator[None, None, T]
 """Work that is done in slices and returns a T."""
+DRAWN_BYTES = 16 * 2**20
+"""Most bytes of observations that are drawn from a replay at a time."""
 
 
 def complete(slices: Slices[T]) -> T:
@@ -69,6 +73,10 @@ class Updater(Protocol[B]):
 
     def step(self, batch: B, learning_rate: float) -> None:
         """One optimizer step on this batch."""
+
+
+class Accumulating(Updater[B], Protocol):
+    """Updater that can make one step of several batches."""
 
     def accumulate(self, batch: B, weight: float) -> None:
         """Add `weight` times the gradient of this batch's loss to the gradient that `apply` uses.
@@ -195,6 +203,8 @@ class FromRollouts(Restorable):
 class OneStep(FromRollouts):
     """Makes one optimizer step a round, on the mean of a loss over all of its rows."""
 
+    updater: Accumulating[Any]
+
     @abstractmethod
     def prepare(self, chunks: Sequence[Views]) -> Any:
         """The batch of some chunks, under the updater's weights."""
@@ -225,28 +235,107 @@ class OneStep(FromRollouts):
 
 
 class FromReplay(Restorable):
-    """Algorithm that keeps chunks in a replay and trains on transitions drawn from it."""
+    """Algorithm that keeps chunks in a replay and trains on transitions drawn from it.
+
+    Parameters
+    ----------
+    updater
+        computes the optimizer steps.
+    describe
+        describes the environment, to turn observations into features.
+    environments
+        number of environments whose experience is inserted, over all producers.
+    seed, group
+        seed the draws from the replay.
+    """
 
     replays: ClassVar[Literal[True]] = True
     updater: Updater[Any]
 
-    @abstractmethod
+    def __init__(
+        self, updater: Any, describe: EnvDescription, config: Any, environments: int, seed: int, group: int = 0
+    ) -> None:
+        self.updater, self.describe, self.config, self.meter = updater, describe, config, Meter(updater)
+        self.replay = Replay(config.replay_capacity, environments, describe)
+        self.inserted = 0
+        """Environment steps inserted so far."""
+        self._rng = seeds.generator(seed, Stream.REPLAY, group)
+
+    @classmethod
+    def of(cls, config: TrainConfig, describe: EnvDescription, updater: Any, group: int) -> Self:
+        """The algorithm of a group, with its share of the settings."""
+        return cls(updater, describe, config.hyperparameters, config.actors * config.envs_per_actor, config.seed, group)
+
     def insert(self, chunks: Sequence[Experience]) -> None:
         """Copy these chunks into the replay. Those of one producer must come in the order in which it made them."""
+        for chunk in chunks:
+            self.replay.insert(chunk)
+            self.inserted += chunk.views["reward"].size
 
-    @abstractmethod
     def training(self, steps: int) -> Slices[int]:
-        """Do one round of optimizer steps in slices, and return their number: 0 while the replay holds too little.
+        """Do one round of updates in slices, and return their number: 0 while the replay holds less than `learning_starts`.
 
         Parameters
         ----------
         steps
             environment steps inserted so far, summed over actors. A resumed run continues the count.
         """
+        config = self.config
+        if self.inserted < config.learning_starts:
+            return 0
+        self.begin_round(steps)
+        left, together = config.updates, max(1, DRAWN_BYTES // (config.batch_size * self.replay.drawn_bytes))
+        while left:
+            count = min(left, together)
+            for batch in self.minibatches(count):
+                self.updater.step(batch, config.learning_rate)
+                yield
+            left -= count
+        self.meter.after(config.updates, config.learning_rate, lambda: self.measured(batch))
+        return int(config.updates)
 
     def train(self, steps: int) -> int:
         """Do all of `training` without a pause."""
         return complete(self.training(steps))
+
+    def begin_round(self, steps: int) -> None:
+        """Do what is due before a round."""
+
+    @abstractmethod
+    def minibatches(self, count: int) -> Iterator[Any]:
+        """So many minibatches, drawn with replacement. The updater trains on each before the next is asked for."""
+
+    @abstractmethod
+    def measured(self, batch: Any) -> Mapping[str, float]:
+        """Metrics of a minibatch under the present weights."""
+
+    def drawn(self, count: int) -> dict[str, NDArray[Any]]:
+        """Transitions of so many minibatches."""
+        return self.replay.draw(self._rng, self.config.batch_size * count, self.config.recent, self.config.recent_steps)
+
+    @property
+    def metrics(self) -> Mapping[str, float]:
+        return self.meter.values
+
+    def state(self, *, replay: bool = True) -> State:
+        """The complete state. Without the replay, a restored object starts with an empty one."""
+        arrays, inserted = self.updater.state(), self.inserted if replay else 0
+        values = {"rng": self._rng.bit_generator.state, "inserted": inserted}
+        return State(arrays | named("replay", self.replay.state()) if replay else arrays, values)
+
+    def restore(self, state: State) -> None:
+        """Continue from the state of another object.
+
+        Raises
+        ------
+        ValueError
+            if the replay's sizes differ.
+        """
+        self.updater.restore(state.arrays)
+        self._rng.bit_generator.state = state.values["rng"]
+        self.inserted = state.values["inserted"]
+        if kept := part(state.arrays, "replay"):
+            self.replay.restore(kept)
 
 
 Algorithm = FromRollouts | FromReplay

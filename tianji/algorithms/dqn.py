@@ -6,7 +6,7 @@ As for PPO, the loss is written twice: in torch (`tianji.algorithms.dqn_torch`),
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
@@ -14,21 +14,14 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from tianji import seeds
 from tianji.algorithms import base
-from tianji.algorithms.base import Explore, FromReplay, Slices
+from tianji.algorithms.base import Explore, FromReplay
 from tianji.algorithms.flat import Vector
-from tianji.algorithms.meter import Meter
-from tianji.algorithms.replay import Experience, Replay
 from tianji.algorithms.second_core import WORTH, Helper, Later
-from tianji.algorithms.state import State, named, part
+from tianji.algorithms.state import State
 from tianji.config import DQNConfig, TrainConfig
 from tianji.environments.description import EnvDescription
 from tianji.layout import Views
-from tianji.seeds import Stream
-
-DRAWN_BYTES = 16 * 2**20
-"""Most bytes of observations that are drawn from the replay at a time."""
 
 
 @dataclass
@@ -61,35 +54,16 @@ class Updater(base.Updater[Regression], Protocol):
 
 
 class DQN(FromReplay):
-    """Deep Q-learning: keeps the replay, and does rounds of optimizer steps on it.
+    """Deep Q-learning: epsilon-greedy actors, and targets from a network that is copied now and then."""
 
-    Parameters
-    ----------
-    updater
-        computes the optimizer steps.
-    describe
-        describes the environment, to turn observations into features.
-    environments
-        number of environments whose experience is inserted, over all producers.
-    seed, group
-        seed the draws from the replay.
-    """
+    updater: Updater
+    config: DQNConfig
 
     def __init__(
         self, updater: Updater, describe: EnvDescription, config: DQNConfig, environments: int, seed: int, group: int = 0
     ) -> None:
-        self.updater: Updater = updater
-        self.describe = describe
-        self.config, self.meter = config, Meter(updater)
-        self.replay = Replay(config.replay_capacity, environments, describe)
-        self.inserted = 0
-        """Environment steps inserted so far."""
-        self._rng = seeds.generator(seed, Stream.REPLAY, group)
+        super().__init__(updater, describe, config, environments, seed, group)
         self._copied_at = 0
-
-    @classmethod
-    def of(cls, config: TrainConfig, describe: EnvDescription, updater: Any, group: int) -> DQN:
-        return cls(updater, describe, config.dqn, config.actors * config.envs_per_actor, config.seed, group)
 
     @staticmethod
     def explorer(config: TrainConfig, network: Any) -> Explore:
@@ -104,38 +78,13 @@ class DQN(FromReplay):
 
         return mostly_greedy
 
-    def insert(self, chunks: Sequence[Experience]) -> None:
-        """Copy chunks into the replay. Those of one producer must come in the order in which it made them."""
-        for chunk in chunks:
-            self.replay.insert(chunk)
-            self.inserted += chunk.views["reward"].size
-
-    def training(self, steps: int) -> Slices[int]:
-        """Do one round: copy the target network if that is due, then do `updates` optimizer steps.
-
-        Nothing is done while fewer than `learning_starts` steps were inserted.
-        """
-        if self.inserted < self.config.learning_starts:
-            return 0
+    def begin_round(self, steps: int) -> None:
+        """Copy the target network if that is due."""
         if steps - self._copied_at >= self.config.target_every_steps:
             self.updater.copy_to_target()
             self._copied_at = steps
-        left = self.config.updates
-        together = max(1, DRAWN_BYTES // (self.config.batch_size * self.replay.drawn_bytes))
-        while left:
-            count = min(left, together)
-            for batch in self._minibatches(count):
-                self.updater.step(batch, self.config.learning_rate)
-                yield
-            left -= count
-        self.meter.after(self.config.updates, self.config.learning_rate, lambda: self._measured(batch))
-        return self.config.updates
 
-    @property
-    def metrics(self) -> Mapping[str, float]:
-        return self.meter.values
-
-    def _measured(self, batch: Regression) -> dict[str, float]:
+    def measured(self, batch: Regression) -> dict[str, float]:
         """Mean Huber loss, and mean value of the actions taken, of a minibatch under the present weights."""
         values = self.updater.values(batch.features)[np.arange(len(batch.action)), batch.action]
         error, delta = np.abs(values - batch.target), self.config.huber_delta
@@ -143,29 +92,18 @@ class DQN(FromReplay):
         return {"loss": float(huber.mean()), "mean_value": float(values.mean())}
 
     def state(self, *, replay: bool = True) -> State:
-        """The complete state. Without the replay, a restored object starts with an empty one."""
-        arrays, inserted = self.updater.state(), self.inserted if replay else 0
-        values = {"rng": self._rng.bit_generator.state, "copied_at": self._copied_at, "inserted": inserted}
-        return State(arrays | named("replay", self.replay.state()) if replay else arrays, values)
+        state = super().state(replay=replay)
+        state.values["copied_at"] = self._copied_at
+        return state
 
     def restore(self, state: State) -> None:
-        """Continue from the state of another object.
+        super().restore(state)
+        self._copied_at = state.values["copied_at"]
 
-        Raises
-        ------
-        ValueError
-            if the replay's sizes differ.
-        """
-        self.updater.restore(state.arrays)
-        self._rng.bit_generator.state = state.values["rng"]
-        self._copied_at, self.inserted = state.values["copied_at"], state.values["inserted"]
-        if kept := part(state.arrays, "replay"):
-            self.replay.restore(kept)
-
-    def _minibatches(self, count: int) -> Iterator[Regression]:
+    def minibatches(self, count: int) -> Iterator[Regression]:
         """Minibatches drawn with replacement, with their targets."""
         size = self.config.batch_size
-        drawn = self.replay.draw(self._rng, size * count, self.config.recent, self.config.recent_steps)
+        drawn = self.drawn(count)
         parts = [slice(start, start + size) for start in range(0, size * count, size)]
         if self.config.double:
             # The best actions change with every optimizer step.

@@ -94,8 +94,23 @@ class FlatNetwork(ABC):
 
     def views(self, flat: Any) -> dict[str, Any]:
         """Named blocks as views of a flat vector (NumPy or torch). Writing to a view writes to the vector."""
+        return self._blocks(flat, self.size)
+
+    @property
+    def acting(self) -> int:
+        """Number of leading parameters that actors need: these alone are sent to them. All, unless a kind says otherwise."""
+        return self.size
+
+    def acting_views(self, flat: Any) -> dict[str, Any]:
+        """Named blocks of the parameters that actors need, as views of a vector of `acting` numbers."""
+        return self._blocks(flat, self.acting)
+
+    def _blocks(self, flat: Any, end: int) -> dict[str, Any]:
+        """Views of the blocks of a vector's first `end` numbers."""
         blocks, offset = {}, 0
         for name, shape in self.shapes().items():
+            if offset == end:
+                break
             count = math.prod(shape)
             blocks[name] = flat[offset : offset + count].reshape(shape)
             offset += count

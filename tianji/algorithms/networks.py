@@ -9,6 +9,7 @@ from programs.cli import ConfigError
 from tianji.algorithms.flat import ActionValueNetwork, FlatNetwork, PolicyValueNetwork, Vector
 from tianji.algorithms.mlp import ActorCritic, QNetwork, SharedActorCritic
 from tianji.algorithms.nature import NatureActorCritic, NatureQ
+from tianji.algorithms.twin import TwinCritics
 from tianji.config import NetworkConfig, NormaliseConfig, TrainConfig
 from tianji.environments.actions import Actions
 from tianji.environments.description import Branches, EnvDescription, Features
@@ -25,6 +26,7 @@ __all__ = [
     "PolicyValueNetwork",
     "QNetwork",
     "SharedActorCritic",
+    "TwinCritics",
     "Vector",
     "build",
     "from_factory",
@@ -32,7 +34,9 @@ __all__ = [
     "of",
 ]
 
-KINDS: dict[str, Any] = {kind.name: kind for kind in (ActorCritic, SharedActorCritic, QNetwork, NatureActorCritic, NatureQ)}
+KINDS: dict[str, Any] = {
+    kind.name: kind for kind in (ActorCritic, SharedActorCritic, QNetwork, NatureActorCritic, NatureQ, TwinCritics)
+}
 
 
 def of(config: TrainConfig, describe: EnvDescription) -> FlatNetwork:

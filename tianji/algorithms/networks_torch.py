@@ -17,6 +17,7 @@ from torch.nn import functional
 from tianji.algorithms.convolutions import pictures
 from tianji.algorithms.flat import VARIANCE_EPSILON, ActionValueNetwork, FlatNetwork, PolicyValueNetwork, Vector
 from tianji.algorithms.mlp import ActorCritic, QNetwork, duel
+from tianji.algorithms.twin import TwinCritics
 from tianji.environments.description import Branches
 from tianji.trunks import Picture, convolutions
 
@@ -88,13 +89,23 @@ def action_values(network: ActionValueNetwork, blocks: Blocks, x: Tensor) -> Ten
     return _wide(top @ blocks[f"{head}.kernel"] + blocks[f"{head}.bias"])
 
 
+def perceptron(blocks: Blocks, owner: str, depth: int, x: Tensor) -> Tensor:
+    """Outputs of a ReLU perceptron with `depth` hidden layers, whose blocks begin with its owner's name."""
+    x = _vectors(x, blocks[f"{owner}.0.kernel"])
+    for i in range(depth):
+        x = torch.relu(torch.addmm(blocks[f"{owner}.{i}.bias"], x, blocks[f"{owner}.{i}.kernel"]))
+    return _wide(torch.addmm(blocks[f"{owner}.{depth}.bias"], x, blocks[f"{owner}.{depth}.kernel"]))
+
+
 def _wide(outputs: Tensor) -> Tensor:
     """Outputs of a network as float32, if its products were computed in bfloat16: losses subtract what is nearly equal."""
     return outputs.float() if outputs.dtype == torch.bfloat16 else outputs
 
 
 def outputs(network: FlatNetwork, blocks: Blocks, x: Tensor) -> tuple[Tensor, ...]:
-    """Outputs of any network: (scores, values), or (action values,)."""
+    """Outputs of any network: (scores, values), (action values,) or, of a policy with critics, (scores,)."""
+    if isinstance(network, TwinCritics):
+        return (perceptron(blocks, "policy", len(network.hidden), x),)
     if isinstance(network, PolicyValueNetwork):
         return heads(network, blocks, x)
     assert isinstance(network, ActionValueNetwork)

@@ -56,7 +56,7 @@ def _rows(column: Any, rows: NDArray[np.int64]) -> Any:
     return drawn(column, rows)
 
 
-class Updater(base.Updater[Rollouts], Protocol):
+class Updater(base.Accumulating[Rollouts], Protocol):
     """Holder of the weights of a policy and a value."""
 
     def values(self, features: NDArray[Any]) -> Vector:

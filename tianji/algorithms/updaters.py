@@ -11,6 +11,7 @@ from tianji.algorithms.flat import ActionValueNetwork, FlatNetwork, Vector
 from tianji.algorithms.mlp import ActorCritic, QNetwork
 from tianji.algorithms.networks import KINDS
 from tianji.algorithms.second_core import Helper
+from tianji.algorithms.twin import TwinCritics
 from tianji.config import TrainConfig
 
 
@@ -25,14 +26,19 @@ def check(config: TrainConfig, network: FlatNetwork) -> None:
     """
     if config.updater == "numpy" and config.precision != "fp32":
         raise ConfigError(f"updater 'numpy' computes in fp32 only, not {config.precision}; use updater 'auto'")
-    if config.updater == "numpy" and not isinstance(network, ActorCritic | QNetwork):
+    if config.updater == "numpy" and not isinstance(network, ActorCritic | QNetwork | TwinCritics):
         raise ConfigError(f"updater 'numpy' computes perceptrons only, not {network.name}; use updater 'auto'")
     # A factory's network must have the outputs of the kinds that the algorithm trains.
     trained = KINDS[config.hyperparameters.networks[0]]
     if issubclass(trained, ActionValueNetwork) and network.actions.kind != "discrete":
         raise ConfigError(
             f"algo {config.algo} chooses among Discrete actions, and those of environment {config.env} are "
-            f"{network.actions}: use algo ppo or impala"
+            f"{network.actions}: use algo ppo, impala or sac"
+        )
+    if trained is TwinCritics and network.actions.kind != "box":
+        raise ConfigError(
+            f"algo {config.algo} chooses numbers (Box), and the actions of environment {config.env} are {network.actions}: use "
+            "algo ppo, dqn or impala"
         )
     if issubclass(trained, ActionValueNetwork) != isinstance(network, ActionValueNetwork):
         raise ConfigError(
@@ -60,7 +66,7 @@ def make_updater(config: TrainConfig, network: FlatNetwork, weights: Vector) -> 
     check(config, network)
     settings = config.hyperparameters
     by_hand = config.updater != "torch" and config.device == "cpu" and config.precision == "fp32"
-    if isinstance(network, ActorCritic | QNetwork) and by_hand:
+    if isinstance(network, ActorCritic | QNetwork | TwinCritics) and by_hand:
         helper = Helper() if config.learner_threads != 1 and cores.usable() >= 2 else None
         return importlib.import_module(f"tianji.algorithms.{config.algo}_numpy").NumpyUpdater(
             network, settings, weights, helper

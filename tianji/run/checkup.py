@@ -108,7 +108,7 @@ def actor_rate(config: TrainConfig, description: EnvDescription, seconds: float)
     body = chunk_views(layout, lambda slot: memoryview(memory))
     sampler = sampler_of(config, description, layout, body, 0, time.monotonic_ns)
     try:
-        sampler.weights()[:] = sampler.network.initialise(config.seed)
+        sampler.weights()[:] = sampler.network.initialise(config.seed)[: sampler.network.acting]
         sampler.run(Rollout(SlotRef(0, 0)))
         began, steps = time.monotonic(), 0
         while (passed := time.monotonic() - began) < seconds:

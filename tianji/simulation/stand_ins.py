@@ -150,6 +150,9 @@ class PretendedModels(ModelWorker):
     def weights(self) -> Vector:
         return np.zeros(0, np.float32) if self._real is None else self._real.weights()
 
+    def published(self) -> Vector:
+        return self.weights() if self._real is None else self._real.published()
+
     def inbox(self, port: str) -> Any:
         return self._inboxes[port] if self._real is None else self._real.inbox(port)
 

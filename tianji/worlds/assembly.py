@@ -28,7 +28,7 @@ from tianji.roles.learner import Learner
 from tianji.roles.root import Root
 from tianji.run_folder import read_state, read_values, state_path
 from tianji.telemetry import Clock, Sink
-from tianji.topology import RoleSpec, Topology, chunk_edge, parameters
+from tianji.topology import RoleSpec, Topology, acting_parameters, chunk_edge, parameters
 from tianji.worlds.host import Host, Models, Trace
 from tianji.worlds.workers import Body, Idle, ModelWorker, Worker, chunk_views
 
@@ -130,6 +130,11 @@ class Assembler:
         return parameters(self.config, self.describe)
 
     @cached_property
+    def acting(self) -> int:
+        """Number of those that actors need."""
+        return acting_parameters(self.config, self.describe)
+
+    @cached_property
     def model_size(self) -> int:
         """Length of the vector that a learner and the Root exchange."""
         return message_size(self.parameters, Sizes(self.config.normalise, self.describe).all)
@@ -164,7 +169,7 @@ class Assembler:
             if name.startswith(("chunks", "batches")):
                 self._bound[name] = self.channels.inlet(address, self.edge)
             else:
-                size = self.parameters if name.startswith("weights") else self.model_size
+                size = self.acting if name.startswith("weights") else self.model_size
                 self._bound[name] = self.channels.weights_outlet(address, size)
 
     def wire(self, addresses: dict[str, str]) -> None:
@@ -246,7 +251,7 @@ class Assembler:
             ),
             self.workers.sampler(config, self.describe, layout, body, number, self.clock, past, self.place),
             outlets={"chunks": outlet},
-            weights_in=channels.weights_inlet(addresses[names.weights(spec.group)], self.parameters),
+            weights_in=channels.weights_inlet(addresses[names.weights(spec.group)], self.acting),
         )
 
 

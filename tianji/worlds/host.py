@@ -337,7 +337,7 @@ class Host:
                 start = self.clock()
                 self._published += not closing
                 stamp = publication.stamp_of(version, self._published, closing=closing)
-                self.weights_out.publish(stamp, self.worker.weights())
+                self.weights_out.publish(stamp, self.worker.published())
                 self.account.busy_ns["send"] += self.clock() - start
             case PushModel(number=number, stamps=stamps, port=port):
                 assert self.models is not None

@@ -80,8 +80,8 @@ class Sampler(Worker):
         self._horizon = config.fragment_steps
         self._explore = algorithm.explorer(config, self.network)
         self._latent = getattr(self.network, "latent_width", 0)
-        self._flat = np.zeros(self.network.size, np.float32)
-        self._blocks = self.network.views(self._flat)
+        self._flat = np.zeros(self.network.acting, np.float32)
+        self._blocks = self.network.acting_views(self._flat)
         numbers = range(index * config.envs_per_actor, (index + 1) * config.envs_per_actor)
         past = [life, steps] if life or steps else []
         drawn = [seeds.sequence(config.seed, Stream.ENVIRONMENT, number, *past).generate_state(2) for number in numbers]

@@ -23,6 +23,7 @@ from tianji.layout import shortened
 from tianji.messages import ChunkHeader
 from tianji.roles.updating import Adopt, Adopted, Update, UpdateDone
 from tianji.run_folder import write_state
+from tianji.topology import acting_parameters
 from tianji.worlds.workers import Body, ModelWorker, Views
 
 PAUSE_SECONDS = 0.0025
@@ -52,6 +53,7 @@ class Trainer(ModelWorker):
         group: int = 0,
     ) -> None:
         self.algorithm = algorithm.make_algorithm(config, describe, group)
+        self._acting = acting_parameters(config, describe)
         super().__init__()
         self._body, self._store = body, store
         self._keeps_replay = config.checkpoint_replay
@@ -66,6 +68,9 @@ class Trainer(ModelWorker):
 
     def weights(self) -> Vector:
         return self.algorithm.updater.weights()
+
+    def published(self) -> Vector:
+        return self.weights()[: self._acting]
 
     def progress(self) -> Mapping[str, float]:
         return {}

@@ -53,6 +53,10 @@ class Worker(ABC):
         """Weights of the worker. The weights edge writes those of an actor and reads those of a learner."""
         return np.zeros(0, np.float32)
 
+    def published(self) -> Vector:
+        """Those of its weights that the weights edge sends: what actors need."""
+        return self.weights()
+
     def progress(self) -> Mapping[str, float] | None:
         """Counters for progress messages, besides the role's own. None: no such messages."""
         return None

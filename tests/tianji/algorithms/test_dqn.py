@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from baselines.certificate import transitions_of
-from tianji.algorithms import dqn
+from tianji.algorithms import base
 from tianji.algorithms.algorithm import make_algorithm
 from tianji.algorithms.dqn import Regression, epsilon, epsilon_greedy
 from tianji.algorithms.dqn_numpy import NumpyUpdater
@@ -210,7 +210,7 @@ def test_rounds_are_drawn_in_pieces_that_are_bounded_in_bytes(monkeypatch):
     for algorithm in (whole, pieces):
         fill(algorithm, np.random.default_rng(0), 3)
     assert whole.train(96) == 7
-    monkeypatch.setattr(dqn, "DRAWN_BYTES", 3 * 8 * (2 * 4 * 4) + 5)
+    monkeypatch.setattr(base, "DRAWN_BYTES", 3 * 8 * (2 * 4 * 4) + 5)
     assert pieces.train(96) == 7
     assert draws == [56, 24, 24, 8]
 
