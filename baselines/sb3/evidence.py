@@ -121,7 +121,8 @@ def _sac(frozen: Frozen, model: Any) -> Evidence:
         found["targets"] = target.detach().numpy().ravel()
         return mean_squared_error(value, target)
 
-    torch.distributions.Normal.rsample, torch.nn.functional.mse_loss = drawn, told  # type: ignore[method-assign]
+    parts: Any = torch.distributions.Normal, torch.nn.functional
+    parts[0].rsample, parts[1].mse_loss = drawn, told
     critics = model.critic.optimizer
     stepped = critics.step
 
@@ -134,7 +135,7 @@ def _sac(frozen: Frozen, model: Any) -> Evidence:
     try:
         model.train(gradient_steps=1, batch_size=size)
     finally:
-        torch.distributions.Normal.rsample, torch.nn.functional.mse_loss = normal, mean_squared_error  # type: ignore[method-assign]
+        parts[0].rsample, parts[1].mse_loss = normal, mean_squared_error
     gradients = found["critics"] | {f"actor.{name}": p.grad for name, p in model.actor.named_parameters()}
     return {
         "targets": found["targets"],

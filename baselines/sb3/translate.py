@@ -48,11 +48,8 @@ def total_steps(w: Workload) -> int:
 def settings(w: Workload, seed: int) -> dict[str, Any]:
     """Everything that Stable-Baselines3 is given, as plain data."""
     hidden = list(w.network.hidden)
-    arguments, net_arch = {
-        "ppo": lambda: (_ppo(w.for_ppo), {"pi": hidden, "vf": hidden}),
-        "dqn": lambda: (_dqn(w, w.for_dqn), hidden),
-        "sac": lambda: (_sac(w, w.for_sac), hidden),
-    }[w.algo]()
+    arguments = _ppo(w.for_ppo) if w.algo == "ppo" else _sac(w, w.for_sac) if w.algo == "sac" else _dqn(w, w.for_dqn)
+    tuned: Any = w.hyperparameters
     return {
         "algorithm": w.algo.upper(),
         "policy": "MlpPolicy",
@@ -69,9 +66,9 @@ def settings(w: Workload, seed: int) -> dict[str, Any]:
         **({"vec_normalize": _normalisation(w)} if w.normalises else {}),
         "arguments": {**arguments, **_exploration(w), "seed": seed, "device": "cpu"},
         "learning_rate_schedule": w.for_ppo.learning_rate_schedule if w.algo == "ppo" else "constant",
-        "net_arch": net_arch,
+        "net_arch": {"pi": hidden, "vf": hidden} if w.algo == "ppo" else hidden,
         "activation_fn": {"tanh": "Tanh", "relu": "ReLU"}[w.network.activation],
-        "optimizer_kwargs": {"eps": w.hyperparameters.adam_epsilon},
+        "optimizer_kwargs": {"eps": tuned.adam_epsilon},
         "vec_env_cls": VECTORISERS["dummy"],
         # One thread, as in every system: these matrices are too small for a thread pool to pay.
         "torch_threads": 1,

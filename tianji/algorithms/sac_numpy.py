@@ -23,7 +23,7 @@ from tianji.algorithms.state import Arrays
 from tianji.algorithms.twin import CRITICS, TwinCritics
 from tianji.hyperparameters import SACConfig
 
-Product = Callable[[int, Vector, Vector], None]
+Product = Callable[[int, Vector, Vector], object]
 """Takes the number of a layer and two matrices whose product is the layer's gradient."""
 T = TypeVar("T")
 U = TypeVar("U")
@@ -152,7 +152,8 @@ class Critic:
 
     def of_chosen(self) -> Vector:
         """Values of the policy's actions, [N]."""
-        return self._chosen.forward(self._layers)[0]
+        values: Vector = self._chosen.forward(self._layers)[0]
+        return values
 
     def learn(self, slope: Vector, learning_rate: float) -> Vector:
         """Descend, from the slopes of the values of the actions taken; then look at the policy's actions."""
