@@ -22,7 +22,7 @@ def give(model: Any, network: FlatNetwork, flat: Vector) -> None:
     policy = model.policy
     if (learnt := getattr(model, "ent_coef_state", None)) is not None and learnt.params:
         log_temperature = jax.numpy.asarray(network.views(flat)["temperature.log"][0])
-        model.ent_coef_state = learnt.replace(params={name: log_temperature for name in learnt.params})
+        model.ent_coef_state = learnt.replace(params=dict.fromkeys(learnt.params, log_temperature))
     for tower, held in towers(policy).items():
         variables = jax.tree.map(jax.numpy.asarray, weights.to_flax(network, flat, tower))
         targets = {"target_params": variables} if hasattr(held, "target_params") else {}

@@ -52,7 +52,19 @@ def test_a_setting_has_its_values_its_default_its_unit_and_words(reference):
     from tianji.settings import paths
 
     settings = rows(reference.settings())
-    tables = {"network", "ppo", "dqn", "impala", "actions", "normalise", "environment", "evaluation", "atari", "simulator"}
+    tables = {
+        "network",
+        "ppo",
+        "dqn",
+        "impala",
+        "sac",
+        "actions",
+        "normalise",
+        "environment",
+        "evaluation",
+        "atari",
+        "simulator",
+    }
     assert set(paths(TrainConfig)) - tables <= set(settings)
     assert settings["ppo.clip"][1:] == ["number > 0", "`0.2`"]
     assert settings["stop_seconds"][1:] == ["number > 0 or none; s", "none"]

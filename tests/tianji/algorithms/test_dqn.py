@@ -222,7 +222,7 @@ def test_a_preference_for_recent_transitions_shows_in_minibatches():
     for recent in (0.0, 1.0):
         algorithm, _ = make_dqn(learning_starts=0, recent=recent, recent_steps=32)
         algorithm.insert([Experience(chunk, 0, n) for n, chunk in enumerate(chunks)])
-        rows = [row.tobytes() for batch in algorithm._minibatches(4) for row in batch.features]
+        rows = [row.tobytes() for batch in algorithm.minibatches(4) for row in batch.features]
         seen[recent] = sum(row in newest for row in rows) / len(rows)
     assert seen[1.0] == 1
     assert seen[0.0] < 0.4

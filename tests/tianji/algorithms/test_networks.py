@@ -155,12 +155,14 @@ def by_torch(network, tensors, x):
             top = layers_of(tensors, [*convolutions, "dense.0", "dense.1"], nn.ReLU)(x)
             return head(top, "policy"), head(top, "value")[:, 0]
     dense = "dense" if convolutions else "q"
-    gelu = not convolutions and network.activation == "gelu"
+    gelu = not convolutions and getattr(network, "activation", "relu") == "gelu"
     activation = partial(nn.GELU, approximate="tanh") if gelu else nn.ReLU
-    if network.dueling:
+    if getattr(network, "dueling", False):
         trunk = layers_of(tensors, [*convolutions, f"{dense}.0"], activation)(x)
         value, advantage = (head(layers_of(tensors, [f"{s}.0"], activation)(trunk), f"{s}.1") for s in ("value", "advantage"))
         return value + advantage - advantage.mean(dim=1, keepdim=True), None
+    if network.name == "mlp-twin":
+        return head(layers_of(tensors, ["policy.0", "policy.1"], activation)(x), "policy.2"), None
     top = layers_of(tensors, [*convolutions, f"{dense}.0", f"{dense}.1"], activation)(x)
     return head(top, "q" if convolutions else "q.2"), None
 
@@ -217,7 +219,7 @@ def test_initial_weights_repeat_and_begin_small(kind, options):
     for name, block in network.views(flat).items():
         if name.endswith("kernel"):
             assert block.std() > 0
-        if kind.endswith("-q"):
+        if kind.endswith("-q") or (kind == "mlp-twin" and name != "temperature.log"):
             assert 0 < np.abs(block).max() <= 1
         elif name.endswith("bias"):
             assert not block.any()

@@ -34,7 +34,7 @@ SB3 = "stable_baselines3.common.envs"
 
 def configured(env, algo="ppo", **more):
     usual = {"rollout_steps": 8, "minibatch_size": 8, "epochs": 1} if algo == "ppo" else {"learning_starts": 16, "updates": 2}
-    steps = {"train_every_steps": 16} if algo == "dqn" else {}
+    steps = {"train_every_steps": 16} if algo != "ppo" else {}
     data = {
         "env": env,
         "algo": algo,
@@ -99,14 +99,15 @@ def test_gymnasiums_own_environments_are_trained(env):
 
 
 @pytest.mark.parametrize("env", [env for env in OWN if env not in ("CarRacing-v3",)])
-def test_dqn_trains_those_with_discrete_actions_and_refuses_the_others(env):
+def test_dqn_trains_those_with_discrete_actions_and_sac_the_others(env):
     if (package := NEEDS.get(env)) is not None and importlib.util.find_spec(package) is None:
         pytest.skip(f"{package} is not installed")
     if describe(env).actions.kind == "discrete":
         trained(env, "dqn")
     else:
-        with pytest.raises(ConfigError, match=r"chooses among Discrete actions.*use algo ppo or impala$"):
+        with pytest.raises(ConfigError, match=r"chooses among Discrete actions.*use algo ppo, impala or sac$"):
             check(configured(env, "dqn"))
+        trained(env, "sac")
 
 
 @pytest.mark.parametrize("name", ["IdentityEnv", "IdentityEnvBox", "IdentityEnvMultiDiscrete", "IdentityEnvMultiBinary"])
