@@ -10,15 +10,17 @@ import pytest
 import torch
 from threadpoolctl import threadpool_limits
 
-from tianji.algorithms import dqn, dqn_numpy, dqn_torch, ppo, ppo_numpy, ppo_torch
+from tianji.algorithms import dqn, dqn_numpy, dqn_torch, ppo, ppo_numpy, ppo_torch, sac, sac_numpy, sac_torch
 from tianji.algorithms.networks import ActorCritic, NatureActorCritic, QNetwork
 from tianji.algorithms.replay import Experience
 from tianji.algorithms.second_core import Helper
-from tianji.config import DQNConfig, PPOConfig
+from tianji.algorithms.twin import TwinCritics
+from tianji.config import DQNConfig, PPOConfig, SACConfig
 from tianji.environments.actions import Actions
 from tianji.environments.description import EnvDescription
 
 PICTURES = pytest.mark.benchmark(group="PPO step of 256 pictures")
+SOFT = pytest.mark.benchmark(group="SAC update of 256")
 
 
 def ppo_updater(kind):
@@ -41,6 +43,19 @@ def dqn_updater(kind):
     return kind(network, DQNConfig(), network.initialise(0)), batch
 
 
+def sac_updater(kind):
+    """The network, minibatch and settings of halfcheetah-sac-brief."""
+    rng, rows, numbers = np.random.default_rng(0), 256, 6
+    actions = Actions("box", (0,) * numbers, (numbers,), "<f4", (), (-1.0,) * numbers, (1.0,) * numbers, squash=True)
+    network = TwinCritics(17, (256, 256), actions)
+    states, following = rng.normal(size=(2, rows, 17)).astype(np.float32)
+    action, noise, next_noise = rng.normal(size=(3, rows, numbers)).astype(np.float32)
+    reward = rng.normal(size=rows).astype(np.float32)
+    discount = np.full(rows, 0.99, np.float32)
+    batch = sac.Transitions(states, np.tanh(action), reward, discount, following, noise, next_noise)
+    return kind(network, SACConfig(), network.initialise(0)), batch
+
+
 def pictures_updater(kind, **more):
     """The network, minibatch and settings of pong42-ppo-rate; frames lie as they are placed once a round."""
     rng, rows = np.random.default_rng(0), 256
@@ -58,6 +73,9 @@ def pictures_updater(kind, **more):
         pytest.param(ppo_updater, ppo_torch.TorchUpdater, id="ppo-torch", marks=pytest.mark.benchmark(group="PPO step of 256")),
         pytest.param(dqn_updater, dqn_numpy.NumpyUpdater, id="dqn-numpy", marks=pytest.mark.benchmark(group="DQN step of 64")),
         pytest.param(dqn_updater, dqn_torch.TorchUpdater, id="dqn-torch", marks=pytest.mark.benchmark(group="DQN step of 64")),
+        pytest.param(sac_updater, sac_numpy.NumpyUpdater, id="sac-numpy", marks=SOFT),
+        pytest.param(sac_updater, partial(sac_numpy.NumpyUpdater, helper=Helper()), id="sac-numpy-helped", marks=SOFT),
+        pytest.param(sac_updater, sac_torch.TorchUpdater, id="sac-torch", marks=SOFT),
         pytest.param(pictures_updater, ppo_torch.TorchUpdater, id="pictures-fp32", marks=PICTURES),
         pytest.param(pictures_updater, partial(ppo_torch.TorchUpdater, precision="bf16"), id="pictures-bf16", marks=PICTURES),
     ],

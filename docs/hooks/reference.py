@@ -164,10 +164,19 @@ def said_by(kind: type) -> Iterator[str]:
             yield from ("", " ".join(part.split()))
 
 
-def fields(pairs: Iterable[tuple[Field, str]], docs: dict[str, str]) -> Iterator[str]:
-    """The table of some settings."""
-    heads = ("setting", "what it is", "values, unit", "default")
-    rows = [(f"`{key}`", docs.get(f.name, ""), with_unit(values(f.type), unit(f.name)), default(f)) for f, key in pairs]
+def fields(pairs: Iterable[tuple[Field, str]], docs: dict[str, str], said: dict[str, str] | None = None) -> Iterator[str]:
+    """The table of some settings.
+
+    Parameters
+    ----------
+    said
+        settings by their words, of the tables before and then of this one. What was said is not said again.
+    """
+    heads, rows = ("setting", "what it is", "values, unit", "default"), []
+    for f, key in pairs:
+        words = docs.get(f.name, "")
+        before = said.setdefault(words, key) if said is not None and words else key
+        rows.append((f"`{key}`", words if before == key else f"as `{before}`", with_unit(values(f.type), unit(f.name)), default(f)))
     yield from table(heads, rows)
 
 
@@ -175,6 +184,7 @@ def of_type(kind: type, top: str) -> Iterator[str]:
     """Every table of a settings type, a section each."""
     info = type_info(kind)
     assert isinstance(info, StructType)
+    said: dict[str, str] = {}
     for name, cls, pairs, about in sections(info, "", ""):
         yield from ("", f"## {f'`{name}`' if name else top}")
         if kind is not TrainConfig and cls.__module__.startswith("tianji."):
@@ -184,7 +194,7 @@ def of_type(kind: type, top: str) -> Iterator[str]:
         if about:
             yield from ("", cell(about))
         yield ""
-        yield from fields(pairs, field_docs(cls))
+        yield from fields(pairs, field_docs(cls), said)
 
 
 def settings() -> str:
@@ -204,12 +214,6 @@ def settings() -> str:
         '  exception: leaving it out means `auto`, and without a bound it is `lag_rounds = "none"`.',
         "- The unit *steps* means environment steps, summed over actors unless the row says otherwise.",
         "",
-        "The command line chooses some defaults by itself:",
-        "",
-        "- `actors` is the number of cores, at most 8, and 1 for DQN;",
-        "- `envs_per_actor` is 8 divided by the actors, and 1 for DQN;",
-        "- `horizon_steps` is `stop_steps`;",
-        "- `network.kind` is one that the algorithm trains.",
     ]
     lines += of_type(TrainConfig, "The run")
     lines += ["", "## `discipline`", ""]

@@ -258,7 +258,9 @@ def unequal(seed: int, workload: str, round_s: float, sigma: float, seconds: flo
     yield value
 
 
-PPO, DQN, PICTURES = ({"workload": name} for name in ("cartpole-ppo-zoo", "cartpole-dqn-zoo", "pong42-ppo-rate"))
+PPO, DQN, SAC, PICTURES = (
+    {"workload": name} for name in ("cartpole-ppo-zoo", "cartpole-dqn-zoo", "pendulum-sac", "pong42-ppo-rate")
+)
 ON_HOST = {"scheme": "shm", "size_bytes": 4096, "slots": SLOTS}
 BETWEEN_HOSTS = {"scheme": "tcp", "size_bytes": 65536, "slots": SLOTS}
 PPO_STEPS, DQN_STEPS = PPO | {"steps": 20_480}, DQN | {"steps": 6_144}
@@ -271,6 +273,7 @@ PARTS = {
         Part("sampling", "environments and inference of an actor", "steps/s", sampling, PPO),
         Part("updates-ppo", "rounds of PPO's updates", "updates/s", updates, PPO),
         Part("updates-dqn", "insertions into a replay, and DQN's updates", "updates/s", updates, DQN),
+        Part("updates-sac", "insertions into a replay, and SAC's updates", "updates/s", updates, SAC),
         Part("sampling-pictures", "games of Atari, and inference on pictures", "steps/s", sampling, PICTURES),
         Part("updates-pictures", "rounds of PPO's updates on pictures, one thread", "updates/s", updates, PICTURES),
         Part("channel-shm", "chunks of 4 KiB through shared memory", "chunks/s", chunks, ON_HOST),

@@ -33,6 +33,7 @@ def frozen(config: TrainConfig) -> TrainConfig:
         stop_seconds=None,
         ppo=replace(config.ppo, learning_rate=FROZEN, learning_rate_schedule="constant"),
         dqn=replace(config.dqn, learning_rate=FROZEN, epsilon_start=1.0, epsilon_end=1.0),
+        sac=replace(config.sac, learning_rate=FROZEN),
     )
 
 
@@ -52,7 +53,7 @@ def record(config: TrainConfig, describe: EnvDescription, actor: int) -> list[Re
     memory = [bytearray(layout.capacity_bytes) for _ in range(RECORDED)]
     sampler = Sampler(config, describe, layout, lambda ref: layout.views(memory[ref.slot]), actor, time.monotonic_ns)
     try:
-        sampler.weights()[:] = sampler.network.initialise(config.seed)
+        sampler.weights()[:] = sampler.network.initialise(config.seed)[: sampler.network.acting]
         done = [sampler.run(Rollout(SlotRef(actor, k))) for k in range(RECORDED)]
     finally:
         sampler.close()
