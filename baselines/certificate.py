@@ -16,10 +16,11 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from baselines.workload import Workload
-from tianji.algorithms import distributions_torch, dqn_torch, networks_torch, ppo_torch, sac_torch
+from tianji.algorithms import distributions_torch, dqn_torch, networks_torch, ppo_torch, sac_torch, td3_torch
 from tianji.algorithms.distributions import from_scores
 from tianji.algorithms.networks import ActorCritic, FlatNetwork, QNetwork, TwinCritics, Vector
-from tianji.algorithms.sac import Transitions, aim
+from tianji.algorithms.sac import aim
+from tianji.algorithms.transitions import Transitions
 from tianji.environments.description import EnvDescription
 from tianji.hyperparameters import ReplayConfig
 from tianji.layout import Views, rollout_layout
@@ -34,10 +35,10 @@ Evidence = dict[str, NDArray[np.float64]]
 """Results of a system, by quantity (see `QUANTITIES`)."""
 
 QUANTITIES = {
-    "targets": "value targets (PPO) or one-step targets (DQN, SAC) of each transition",
+    "targets": "value targets (PPO) or one-step targets (DQN, SAC, TD3) of each transition",
     "advantages": "normalised advantages (PPO)",
-    "loss": "of the frozen batch; for SAC that of the critics",
-    "gradient": "of the loss, after clipping; for SAC of each loss in what it trains",
+    "loss": "of the frozen batch; for SAC and TD3 that of the critics",
+    "gradient": "of the loss, after clipping; for SAC and TD3 of each loss in what it trains",
     "weights": "after one optimizer step",
 }
 
@@ -51,7 +52,7 @@ class Frozen:
     network: FlatNetwork
     weights: Vector
     target_weights: Vector
-    """Weights of target networks (DQN, SAC), which differ from `weights`."""
+    """Weights of target networks (DQN, SAC, TD3), which differ from `weights`."""
     chunk: dict[str, NDArray[Any]]
     """T steps of B environments, with terminated and truncated episodes; see `tianji.layout.rollout_layout`."""
     noise: NDArray[np.float32]
@@ -110,7 +111,7 @@ def freeze(workload: Workload, seed: int = 7) -> Frozen:
 
 def reference(frozen: Frozen) -> Evidence:
     """Reference results in float64."""
-    return {"ppo": _reference_ppo, "dqn": _reference_dqn, "sac": _reference_sac}[frozen.workload.algo](frozen)
+    return {"ppo": _reference_ppo, "dqn": _reference_dqn, "sac": _reference_twin, "td3": _reference_twin}[frozen.workload.algo](frozen)
 
 
 def batch_of(frozen: Frozen) -> dict[str, NDArray[Any]]:
@@ -200,37 +201,45 @@ def _reference_dqn(frozen: Frozen) -> Evidence:
     return {"targets": targets} | rest
 
 
-def soft_batch(frozen: Frozen) -> Transitions:
-    """The frozen transitions as a minibatch of SAC."""
-    rows, config, encode = frozen.transitions, frozen.workload.for_sac, frozen.describe.encode
+def transitions_batch(frozen: Frozen) -> Transitions:
+    """The frozen transitions as a minibatch of SAC or TD3."""
+    rows, encode, settings = frozen.transitions, frozen.describe.encode, frozen.workload.hyperparameters
     return Transitions(
         encode(rows["observation"]),
         np.tanh(rows["action"]),
         rows["reward"],
-        np.where(rows["terminated"], np.float32(0), np.float32(config.gamma)),
+        np.where(rows["terminated"], np.float32(0), np.float32(settings.gamma)),
         encode(rows["next_observation"]),
         *frozen.noise,
     )
 
 
-def _reference_sac(frozen: Frozen) -> Evidence:
-    """The losses in float64, and Adam's first step in closed form. The policy's loss is under the critics' new weights."""
+def _reference_twin(frozen: Frozen) -> Evidence:
+    """The losses of SAC or TD3 in float64, and Adam's first step in closed form.
+
+    The policy's loss is under the critics' new weights.
+    """
     assert isinstance(frozen.network, TwinCritics)
-    config, network = frozen.workload.for_sac, frozen.network
-    updater = sac_torch.TorchUpdater(network, config, frozen.weights)
+    network, soft = frozen.network, frozen.workload.algo == "sac"
+    config: Any = frozen.workload.hyperparameters
+    updater: Any = (sac_torch if soft else td3_torch).TorchUpdater(network, config, frozen.weights)  # type: ignore[arg-type]
     updater.flat, updater.target = (torch.tensor(v, dtype=torch.float64) for v in (frozen.weights, frozen.target_weights))
-    columns = {name: torch.tensor(column, dtype=torch.float64) for name, column in vars(soft_batch(frozen)).items()}
-    alpha = torch.exp(network.views(updater.flat)["temperature.log"][0])
+    batch = transitions_batch(frozen)
+    columns = {name: torch.tensor(column, dtype=torch.float64) for name, column in vars(batch).items()}
     targets = updater.targets(columns)
     flat = updater.flat.clone().requires_grad_()
     loss = updater.critic_loss(network.views(flat), columns, targets)
     (gradient,) = torch.autograd.grad(loss, flat)
     descended = (flat - config.learning_rate * gradient / (gradient.abs() + config.adam_epsilon)).detach().requires_grad_()
-    own, log_probability = updater.policy_loss(network.views(descended), columns, alpha)
-    policy, temperature = network.pieces()["policy"], network.pieces()["temperature"]
-    gradient[policy] = torch.autograd.grad(own, descended)[0][policy]
-    if config.temperature == "auto":
-        gradient[temperature] = -(log_probability.mean().detach() + aim(config, network.actions))
+    pieces = network.pieces()
+    if soft:
+        alpha = torch.exp(network.views(updater.flat)["temperature.log"][0])
+        own, log_probability = updater.policy_loss(network.views(descended), columns, alpha)
+        if config.temperature == "auto":
+            gradient[pieces["temperature"]] = -(log_probability.mean().detach() + aim(config, network.actions))
+    else:
+        own = updater.policy_loss(network.views(descended), columns)
+    gradient[pieces["policy"]] = torch.autograd.grad(own, descended)[0][pieces["policy"]]
     g = gradient.numpy()
     weights = frozen.weights.astype(np.float64) - config.learning_rate * g / (np.abs(g) + config.adam_epsilon)
     return {"targets": targets.detach().numpy(), "loss": np.array([loss.item()]), "gradient": g, "weights": weights}

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import msgspec
 import numpy as np
 
-from baselines.certificate import Evidence, Frozen, batch_of, soft_batch
-from tianji.algorithms import dqn, dqn_numpy, dqn_torch, ppo, ppo_numpy, sac_numpy
+from baselines.certificate import Evidence, Frozen, batch_of, transitions_batch
+from tianji.algorithms import dqn, dqn_numpy, dqn_torch, ppo, ppo_numpy, sac_numpy, td3_numpy
 from tianji.algorithms.networks import ActorCritic, QNetwork, TwinCritics
 from tianji.algorithms.rollouts import Rollouts
+from tianji.config import SACConfig, TD3Config
 
 
 def evidence(frozen: Frozen) -> Evidence:
     """Targets, loss, gradient and weights after one step, by the updaters that train on a CPU."""
-    return {"ppo": _ppo, "dqn": _dqn, "sac": _sac}[frozen.workload.algo](frozen)
+    return {"ppo": _ppo, "dqn": _dqn, "sac": _twin, "td3": _twin}[frozen.workload.algo](frozen)
 
 
 def _ppo(frozen: Frozen) -> Evidence:
@@ -67,10 +69,17 @@ def _dqn(frozen: Frozen) -> Evidence:
     return {"targets": batch.target, "loss": np.array([loss]), "gradient": updater.grad, "weights": updater.weights()}
 
 
-def _sac(frozen: Frozen) -> Evidence:
+def _twin(frozen: Frozen) -> Evidence:
     assert isinstance(frozen.network, TwinCritics)
-    config, batch = frozen.workload.for_sac, soft_batch(frozen)
-    updater = sac_numpy.NumpyUpdater(frozen.network, config, frozen.weights)
+    config, batch = frozen.workload.hyperparameters, transitions_batch(frozen)
+    updater: sac_numpy.NumpyUpdater | td3_numpy.NumpyUpdater
+    if isinstance(config, SACConfig):
+        updater = sac_numpy.NumpyUpdater(frozen.network, config, frozen.weights)
+    else:
+        assert isinstance(config, TD3Config)
+        # The update in which it trains the policy too.
+        every = msgspec.structs.replace(config, policy_every=1)
+        updater = td3_numpy.NumpyUpdater(frozen.network, every, frozen.weights)
     updater.target[:] = frozen.target_weights
     targets, loss = updater.targets(batch), updater.measured(batch)["critic_loss"]
     updater.step(batch, config.learning_rate)

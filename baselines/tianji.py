@@ -11,7 +11,7 @@ import numpy as np
 from baselines.space import Scalar, Space, equal_parts
 from baselines.system import Recorder, System, Task
 from baselines.workload import Workload
-from tianji.config import ActionsConfig, DQNConfig, IMPALAConfig, NormaliseConfig, PPOConfig, SACConfig, TrainConfig
+from tianji.config import ActionsConfig, DQNConfig, IMPALAConfig, NormaliseConfig, PPOConfig, SACConfig, TD3Config, TrainConfig
 from tianji.disciplines.auto import Choice
 from tianji.disciplines.registry import samples_beside
 from tianji.division import actors_by_need
@@ -72,6 +72,7 @@ class SameCode(System):
             ppo=w.ppo or PPOConfig(),
             dqn=_share(w.dqn or DQNConfig(), groups),
             sac=_share(w.sac or SACConfig(), groups),
+            td3=_share(w.td3 or TD3Config(), groups),
             impala=w.impala or IMPALAConfig(),
             atari=w.games,
             simulator=w.simulator,
@@ -332,7 +333,7 @@ class AsPublished(SameCode):
     SEND_STEPS = 16
 
     def unable(self, workload: Workload) -> str | None:
-        return "the released system has PPO and DQN only" if workload.algo in ("impala", "sac") else None
+        return "the released system has PPO and DQN only" if workload.algo not in ("ppo", "dqn") else None
 
     def deviations(self, task: Task) -> list[str]:
         told = [

@@ -20,6 +20,7 @@ from tianji.config import (
     NormaliseConfig,
     PPOConfig,
     SACConfig,
+    TD3Config,
     SimulatorConfig,
 )
 from tianji.environments.atari import is_atari
@@ -60,7 +61,7 @@ class Workload(Settings, kw_only=True):
     """As a reader of the report should see it."""
     env: str
     """As in the settings of a run."""
-    algo: Literal["ppo", "dqn", "impala", "sac"]
+    algo: Literal["ppo", "dqn", "impala", "sac", "td3"]
     """The algorithm. Exactly one table of that name gives its hyper-parameters."""
     environments: Positive
     """Number of environments over all actors."""
@@ -71,6 +72,7 @@ class Workload(Settings, kw_only=True):
     dqn: DQNConfig | None = None
     impala: IMPALAConfig | None = None
     sac: SACConfig | None = None
+    td3: TD3Config | None = None
     """Settings of the algorithm that `algo` names. The tables of other algorithms are absent."""
     atari: AtariConfig | None = None
     """Wrappers of an Atari game; absent for other environments."""
@@ -139,8 +141,8 @@ class Workload(Settings, kw_only=True):
 
     @property
     def beyond_soft(self) -> str | None:
-        """As `beyond_common`, but for a program that also has SAC."""
-        return self.beyond_common if self.sac is None else self.beyond_any
+        """As `beyond_common`, but for a program that also has SAC and TD3."""
+        return self.beyond_any if self.squashes else self.beyond_common
 
     @property
     def beyond_all(self) -> str | None:
@@ -159,7 +161,7 @@ class Workload(Settings, kw_only=True):
             return "updates on a GPU are not translated to it"
         if self.update_seconds:
             return "a learner that waits is not translated to it"
-        if self.sac is None and isinstance(self.actions, ActionsConfig) and self.actions.bounds != "clip":
+        if not self.squashes and isinstance(self.actions, ActionsConfig) and self.actions.bounds != "clip":
             return "squashed actions are not translated to it"
         if self.ppo is not None and self.ppo.value_clip is not None:
             return "a clipped value error is not translated to it"
@@ -181,6 +183,11 @@ class Workload(Settings, kw_only=True):
         if self.normalises:
             return "normalisation is not translated to it"
         return "actions that are numbers are not translated to it" if isinstance(self.actions, ActionsConfig) else None
+
+    @property
+    def squashes(self) -> bool:
+        """Whether its algorithm has squashed actions, whatever the table [actions] says."""
+        return self.algo in ("sac", "td3")
 
     @property
     def normalises(self) -> bool:
@@ -237,6 +244,13 @@ class Workload(Settings, kw_only=True):
         if self.sac is None:
             raise TypeError(f"workload {self.id} is not of SAC")
         return self.sac
+
+    @property
+    def for_td3(self) -> TD3Config:
+        """The TD3 table. `TypeError` if the workload has none."""
+        if self.td3 is None:
+            raise TypeError(f"workload {self.id} is not of TD3")
+        return self.td3
 
     @property
     def for_dqn(self) -> DQNConfig:

@@ -10,10 +10,11 @@ import pytest
 import torch
 from threadpoolctl import threadpool_limits
 
-from tianji.algorithms import dqn, dqn_numpy, dqn_torch, ppo, ppo_numpy, ppo_torch, sac, sac_numpy, sac_torch
+from tianji.algorithms import dqn, dqn_numpy, dqn_torch, ppo, ppo_numpy, ppo_torch, sac_numpy, sac_torch
 from tianji.algorithms.networks import ActorCritic, NatureActorCritic, QNetwork
 from tianji.algorithms.replay import Experience
 from tianji.algorithms.second_core import Helper
+from tianji.algorithms.transitions import Transitions
 from tianji.algorithms.twin import TwinCritics
 from tianji.config import DQNConfig, PPOConfig, SACConfig
 from tianji.environments.actions import Actions
@@ -52,7 +53,7 @@ def sac_updater(kind):
     action, noise, next_noise = rng.normal(size=(3, rows, numbers)).astype(np.float32)
     reward = rng.normal(size=rows).astype(np.float32)
     discount = np.full(rows, 0.99, np.float32)
-    batch = sac.Transitions(states, np.tanh(action), reward, discount, following, noise, next_noise)
+    batch = Transitions(states, np.tanh(action), reward, discount, following, noise, next_noise)
     return kind(network, SACConfig(), network.initialise(0)), batch
 
 

@@ -85,7 +85,7 @@ def test_options_of_settings_have_the_names_choices_and_defaults_of_settings():
     for name in NAMED:
         assert options[name].option_strings == ["--" + name.replace("_", "-")]
         assert name in fields
-    assert options["algo"].choices == ("ppo", "dqn", "impala", "sac")
+    assert options["algo"].choices == ("ppo", "dqn", "impala", "sac", "td3")
     assert options["device"].choices == ("cpu", "cuda")
     for name in ("groups", "seed", "stop_steps", "device", "world", "launcher", "ray_address"):
         assert f"(default: {fields[name].default})" in options[name].help.replace(",", "")

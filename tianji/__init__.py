@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         NormaliseConfig,
         PPOConfig,
         SACConfig,
+        TD3Config,
         TrainConfig,
     )
     from tianji.run.training import train
@@ -39,6 +40,7 @@ __all__ = [
     "PPOConfig",
     "Result",
     "SACConfig",
+    "TD3Config",
     "TrainConfig",
     "__version__",
     "train",

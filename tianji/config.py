@@ -18,7 +18,7 @@ from tianji.disciplines.registry import chooser, make_discipline, samples_beside
 from tianji.disciplines.sizes import Facts
 from tianji.division import actors_by_need, sampling_share
 from tianji.env_settings import ActionsConfig, AtariConfig, EnvironmentConfig, NormaliseConfig, SimulatorConfig
-from tianji.hyperparameters import ALGORITHMS, DQNConfig, Hyperparameters, IMPALAConfig, PPOConfig, SACConfig
+from tianji.hyperparameters import ALGORITHMS, DQNConfig, Hyperparameters, IMPALAConfig, PPOConfig, SACConfig, TD3Config
 from tianji.settings import Count, Positive, PositiveFloat, Seconds, Settings
 from tianji.trunks import forward_flop
 
@@ -33,6 +33,7 @@ __all__ = [
     "NormaliseConfig",
     "PPOConfig",
     "SACConfig",
+    "TD3Config",
     "SimulatorConfig",
     "TrainConfig",
 ]
@@ -48,6 +49,7 @@ class NetworkConfig(Settings):
     `mlp-shared`            policy and value heads on one trunk with tanh                          (64, 64)
     `mlp-twin`              SAC's policy and two critics of state and action, perceptrons with     (256, 256)
                             ReLU
+    `mlp-deterministic`     TD3's policy and two critics, the same                                 (256, 256)
     `mlp-q`                 action values with ReLU or, if `activation` says so, GELU              (256, 256)
     `nature-shared`         policy and value heads on the convolutions of Mnih et al. (2015),      (512,)
                             followed by `hidden` dense layers, all with ReLU; smaller pictures
@@ -59,7 +61,7 @@ class NetworkConfig(Settings):
 
     # The run's algorithm and environment fill in the kind, and the kind fills in `hidden` and `activation`. So settings in use
     # always hold values, except that a network of a factory has neither layers nor an activation here.
-    kind: Literal["auto", "mlp-separate", "mlp-shared", "mlp-q", "mlp-twin", "nature-shared", "nature-q", "factory"] = cast(
+    kind: Literal["auto", "mlp-separate", "mlp-shared", "mlp-q", "mlp-twin", "mlp-deterministic", "nature-shared", "nature-q", "factory"] = cast(
         Any, UNSET
     )
     """Kind of network, from the table above. `auto` (default): `factory` if `factory` is set, else one that the algorithm
@@ -137,6 +139,7 @@ _NETWORKS = {
     "mlp-shared": ((64, 64), ("tanh",)),
     "mlp-q": ((256, 256), ("relu", "gelu")),
     "mlp-twin": ((256, 256), ("relu",)),
+    "mlp-deterministic": ((256, 256), ("relu",)),
     "nature-shared": ((512,), ("relu",)),
     "nature-q": ((512,), ("relu",)),
 }
@@ -173,7 +176,7 @@ class TrainConfig(Settings):
     env: str
     """Environment: an id registered with Gymnasium, or your own as `module:name` (see `tianji.environments.making.make_env`).
     From Python it may be a class, or a function that makes one, also of a script or a notebook."""
-    algo: Literal["ppo", "dqn", "impala", "sac"] = "ppo"
+    algo: Literal["ppo", "dqn", "impala", "sac", "td3"] = "ppo"
     """Learning algorithm. Its settings are in the table of the same name."""
     seed: Count = 0
     """Seed of all randomness: initial weights, environments, actions and draws from the replay."""
@@ -183,8 +186,8 @@ class TrainConfig(Settings):
     """Number of actors in each group. Default: one for each core that may be used, but no more than there are environments;
     on games of Atari that are sampled beside training, no more than sampling needs (`tianji.division`)."""
     envs_per_actor: Positive = cast(Any, UNSET)
-    """Number of environments that each actor steps. Default: a group's actors share 8 environments; with DQN
-    and SAC there is one."""
+    """Number of environments that each actor steps. Default: a group's actors share 8 environments; with DQN,
+    SAC and TD3 there is one."""
     buffer: bool = True
     """Whether a buffer stands between the actors and the learner. False connects them directly: the plain synchronous system
     that the suites compare with."""
@@ -194,7 +197,7 @@ class TrainConfig(Settings):
     """Shared-memory slots of each actor, one per chunk: the most chunks that it can have in flight. The discipline decides how
     many of them are in use. Default: 4, or what the discipline needs."""
     send_steps: Positive | None = None
-    """Steps of each environment in one chunk, for DQN and SAC only. None: a round is one chunk from every actor."""
+    """Steps of each environment in one chunk, for algorithms with a replay only. None: a round is one chunk from every actor."""
     discipline: str | dict[str, bool | int | float | str] = cast(Any, UNSET)
     """Rule for who waits for whom: a name, or a table with `name` and that discipline's options (docs/disciplines.md).
     Default: `strict` for PPO, else `relaxed`."""
@@ -220,6 +223,8 @@ class TrainConfig(Settings):
     """Settings of IMPALA, used if `algo` is `impala`."""
     sac: SACConfig = SACConfig()
     """Settings of SAC, used if `algo` is `sac`."""
+    td3: TD3Config = TD3Config()
+    """Settings of TD3, used if `algo` is `td3`."""
     actions: ActionsConfig = ActionsConfig()
     """The policy over actions that are numbers."""
     normalise: NormaliseConfig = NormaliseConfig()

@@ -40,7 +40,7 @@ class ActionsConfig(Settings):
     """The policy over actions that are numbers (Box). Other actions ignore it.
 
     It is a Gaussian for each number. For PPO and IMPALA the network computes the mean, and the standard deviation is a
-    parameter of its own. For SAC the network computes both, and actions are always squashed.
+    parameter of its own. For SAC the network computes both. With SAC and TD3 actions are always squashed.
     """
 
     bounds: Literal["clip", "squash"] = "clip"

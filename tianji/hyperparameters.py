@@ -311,9 +311,47 @@ class SACConfig(ReplayConfig):
     """Entropy at which a learnt temperature aims, in nats, of actions scaled to -1..1. None: minus the number of actions."""
 
     def form(self, algo: str, actions: ActionsConfig) -> ActionsConfig:
-        if actions.exploration == "state":
-            raise ValueError(f"actions.exploration 'state' is for algo ppo and impala, not {algo}")
-        return msgspec.structs.replace(actions, bounds="squash")
+        return _squashed(algo, actions)
+
+
+class TD3Config(ReplayConfig):
+    """Twin delayed DDPG (Fujimoto et al., 2018, arXiv 1802.09477) for actions that are numbers: a deterministic policy, two
+    critics, and target networks of all three."""
+
+    networks = ("mlp-deterministic",)
+
+    train_every_steps: Positive = 8
+    """Environment steps, summed over actors, between two rounds of updates."""
+    updates: Positive = 8
+    """Updates in one round."""
+    batch_size: Positive = 256
+    """Transitions in one minibatch, drawn from the replay."""
+    replay_capacity: Positive = 1_000_000
+    """Transitions that the replay of one group holds. The oldest are overwritten."""
+    learning_starts: Count = 100
+    """Environment steps that must be in the replay before the first update. Until then actions are uniform within bounds."""
+    learning_rate: PositiveFloat = 1e-3
+    """Adam's learning rate."""
+    tau: Annotated[float, Meta(gt=0, le=1)] = 0.005
+    """Share by which target networks move towards the others, at each update of the policy."""
+    policy_every: Positive = 2
+    """Updates of the critics for each one of the policy and the target networks."""
+    exploration_noise: NonNegativeFloat = 0.1
+    """Standard deviation of the noise that actors add to actions scaled to -1..1."""
+    target_noise: NonNegativeFloat = 0.2
+    """Standard deviation of the noise on the target policy's actions, scaled to -1..1."""
+    target_noise_clip: PositiveFloat = 0.5
+    """Largest absolute value of that noise."""
+
+    def form(self, algo: str, actions: ActionsConfig) -> ActionsConfig:
+        return _squashed(algo, actions)
+
+
+def _squashed(algo: str, actions: ActionsConfig) -> ActionsConfig:
+    """The settings of a policy whose numbers go through tanh; raise `ValueError` for what it cannot have."""
+    if actions.exploration == "state":
+        raise ValueError(f"actions.exploration 'state' is for algo ppo and impala, not {algo}")
+    return msgspec.structs.replace(actions, bounds="squash")
 
 
 ALGORITHMS: dict[str, type[Hyperparameters]] = {
@@ -321,5 +359,6 @@ ALGORITHMS: dict[str, type[Hyperparameters]] = {
     "dqn": DQNConfig,
     "impala": IMPALAConfig,
     "sac": SACConfig,
+    "td3": TD3Config,
 }
 """Settings classes by the name in `algo`, which is also the name of the table of settings."""

@@ -19,11 +19,11 @@ def collect(frozen: Frozen, model: Any) -> Evidence:
     if frozen.workload.algo == "dqn":
         targets = weights.to_sb3(frozen.network, frozen.target_weights)
         state |= {name: value for name, value in targets.items() if name.startswith("q_net_target")}
-    if frozen.workload.algo == "sac":
+    if frozen.workload.squashes:
         targets = weights.to_sb3(frozen.network, frozen.target_weights)
-        state |= {name: value for name, value in targets.items() if name.startswith("critic_target")}
+        state |= {name: value for name, value in targets.items() if name.startswith(("critic_target", "actor_target"))}
     model.policy.load_state_dict(state)
-    return {"ppo": _ppo, "dqn": _dqn, "sac": _sac}[frozen.workload.algo](frozen, model)
+    return {"ppo": _ppo, "dqn": _dqn, "sac": _twin, "td3": _twin}[frozen.workload.algo](frozen, model)
 
 
 def fill_rollouts(chunk: Mapping[str, Any], buffer: Any, gamma: float, values: Callable[[Any], torch.Tensor]) -> None:
@@ -100,29 +100,34 @@ def _dqn(frozen: Frozen, model: Any) -> Evidence:
     )
 
 
-def _sac(frozen: Frozen, model: Any) -> Evidence:
-    """One call of its `train`, whose draws of actions are given the frozen noise, in the order in which it asks."""
+def _twin(frozen: Frozen, model: Any) -> Evidence:
+    """One call of the `train` of SAC or TD3, whose draws are given the frozen noise, in the order in which it asks."""
     rows, before = frozen.transitions, frozen.network.views(frozen.weights)
+    learnt = getattr(model, "log_ent_coef", None)
+    if learnt is not None:
+        learnt.data.fill_(float(before["temperature.log"][0]))
     # Its buffer holds actions scaled to -1..1.
     samples = samples_of({**rows, "action": np.tanh(rows["action"])})
-    if isinstance(model.log_ent_coef, torch.Tensor):
-        model.log_ent_coef.data.fill_(float(before["temperature.log"][0]))
     model.replay_buffer.sample = lambda *_, **__: samples
-    size, rate = len(rows["reward"]), frozen.workload.for_sac.learning_rate
-    model.lr_schedule = lambda _: rate
+    settings: Any = frozen.workload.hyperparameters
+    model.lr_schedule = lambda _: settings.learning_rate
+    # The update in which it trains the policy too.
+    model._n_updates = getattr(model, "policy_delay", 1) - 1
     draws, found = iter(frozen.noise), dict[str, Any]()
-    normal, mean_squared_error = torch.distributions.Normal.rsample, torch.nn.functional.mse_loss
+    parts: Any = torch.distributions.Normal, torch.nn.functional, torch.Tensor
+    usual = parts[0].rsample, parts[1].mse_loss, parts[2].normal_
 
     def drawn(self: Any, sample_shape: Any = ()) -> torch.Tensor:
         moved: torch.Tensor = self.loc + self.scale * torch.as_tensor(next(draws))
         return moved
 
-    def told(value: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+    def told(value: torch.Tensor, target: torch.Tensor) -> Any:
         found["targets"] = target.detach().numpy().ravel()
-        return mean_squared_error(value, target)
+        return usual[1](value, target)
 
-    parts: Any = torch.distributions.Normal, torch.nn.functional
-    parts[0].rsample, parts[1].mse_loss = drawn, told
+    def filled(self: Any, mean: float = 0, std: float = 1) -> Any:
+        return self.copy_(mean + std * torch.as_tensor(frozen.noise[1]))
+
     critics = model.critic.optimizer
     stepped = critics.step
 
@@ -132,18 +137,19 @@ def _sac(frozen: Frozen, model: Any) -> Evidence:
         return stepped(*arguments)
 
     critics.step = step
+    parts[0].rsample, parts[1].mse_loss, parts[2].normal_ = drawn, told, filled
     try:
-        model.train(gradient_steps=1, batch_size=size)
+        model.train(gradient_steps=1, batch_size=len(rows["reward"]))
     finally:
-        parts[0].rsample, parts[1].mse_loss = normal, mean_squared_error
+        parts[0].rsample, parts[1].mse_loss, parts[2].normal_ = usual
     gradients = found["critics"] | {f"actor.{name}": p.grad for name, p in model.actor.named_parameters()}
+    rest = (None, None) if learnt is None else ({"temperature.log": of} for of in (learnt.grad, learnt.detach().numpy()))
+    slope, value = rest
     return {
         "targets": found["targets"],
         "loss": np.array([model.logger.name_to_value["train/critic_loss"]]),
-        "gradient": weights.from_sb3(frozen.network, gradients, {"temperature.log": model.log_ent_coef.grad}),
-        "weights": weights.from_sb3(
-            frozen.network, model.policy.state_dict(), {"temperature.log": model.log_ent_coef.detach().numpy()}
-        ),
+        "gradient": weights.from_sb3(frozen.network, gradients, slope),
+        "weights": weights.from_sb3(frozen.network, model.policy.state_dict(), value),
     }
 
 

@@ -1,4 +1,4 @@
-"""Stable-Baselines3's PPO, DQN and SAC, set up as its documentation advises and with the workload's hyper-parameters."""
+"""Stable-Baselines3's PPO, DQN, SAC and TD3, set up as its documentation advises and with the workload's hyper-parameters."""
 
 from __future__ import annotations
 
@@ -100,6 +100,11 @@ class StableBaselines3(System):
             arguments["learning_rate"] = translate.linear_from_round_start(
                 arguments["learning_rate"], w.round_steps, s["total_timesteps"], w.horizon_steps
             )
+        if "action_noise" in arguments:
+            from stable_baselines3.common.noise import NormalActionNoise
+
+            shape = self._environments.action_space.shape
+            arguments["action_noise"] = NormalActionNoise(np.zeros(shape), np.full(shape, arguments["action_noise"]))
         if "train_freq" in arguments:
             arguments["train_freq"] = tuple(arguments["train_freq"])
         make = getattr(self._library(), s["algorithm"])
@@ -207,9 +212,9 @@ class StableBaselines3(System):
 
     def _optimizer_steps(self) -> int:
         """Number of optimizer steps by Adam's count. Its own count of updates is one of epochs in PPO."""
-        # The updates of SAC are counted by those of its policy.
-        policy = getattr(self._model, "actor", None) or self._model.policy
-        states = policy.optimizer.state
+        # Updates of SAC and TD3 are those of their critics.
+        trained = getattr(self._model, "critic", None) or self._model.policy
+        states = trained.optimizer.state
         return int(next(iter(states.values()))["step"]) if states else 0
 
     def stop(self) -> None:

@@ -12,7 +12,7 @@ from msgspec import UNSET
 from baselines.workload import Workload
 from programs.cli import ConfigError
 from tianji.algorithms.networks import FlatNetwork, Vector
-from tianji.config import ActionsConfig, DQNConfig, NormaliseConfig, PPOConfig, SACConfig
+from tianji.config import ActionsConfig, NormaliseConfig
 from tianji.environments.atari import is_atari
 from tianji.hyperparameters import ReplayConfig
 
@@ -48,7 +48,8 @@ def total_steps(w: Workload) -> int:
 def settings(w: Workload, seed: int) -> dict[str, Any]:
     """Everything that Stable-Baselines3 is given, as plain data."""
     hidden = list(w.network.hidden)
-    arguments = _ppo(w.for_ppo) if w.algo == "ppo" else _sac(w, w.for_sac) if w.algo == "sac" else _dqn(w, w.for_dqn)
+    made: dict[str, Callable[[Workload], dict[str, Any]]] = {"ppo": _ppo, "dqn": _dqn, "sac": _sac, "td3": _td3}
+    arguments = made[w.algo](w)
     tuned: Any = w.hyperparameters
     return {
         "algorithm": w.algo.upper(),
@@ -95,7 +96,8 @@ def chosen(settings: dict[str, Any], options: Mapping[str, Any]) -> dict[str, An
     return settings | named | {name: options[name] for name in ("torch_threads", "precision") if name in options}
 
 
-def _ppo(ppo: PPOConfig) -> dict[str, Any]:
+def _ppo(w: Workload) -> dict[str, Any]:
+    ppo = w.for_ppo
     return {
         "learning_rate": ppo.learning_rate,
         "n_steps": ppo.rollout_steps,
@@ -147,7 +149,8 @@ def _replayed(w: Workload, replay: ReplayConfig) -> dict[str, Any]:
     }
 
 
-def _sac(w: Workload, sac: SACConfig) -> dict[str, Any]:
+def _sac(w: Workload) -> dict[str, Any]:
+    sac = w.for_sac
     return _replayed(w, sac) | {
         "tau": sac.tau,
         "ent_coef": sac.temperature,
@@ -156,7 +159,20 @@ def _sac(w: Workload, sac: SACConfig) -> dict[str, Any]:
     }
 
 
-def _dqn(w: Workload, dqn: DQNConfig) -> dict[str, Any]:
+def _td3(w: Workload) -> dict[str, Any]:
+    td3 = w.for_td3
+    return _replayed(w, td3) | {
+        "tau": td3.tau,
+        "policy_delay": td3.policy_every,
+        "target_policy_noise": td3.target_noise,
+        "target_noise_clip": td3.target_noise_clip,
+        # The standard deviation of its `NormalActionNoise`.
+        "action_noise": td3.exploration_noise,
+    }
+
+
+def _dqn(w: Workload) -> dict[str, Any]:
+    dqn = w.for_dqn
     return _replayed(w, dqn) | {
         "tau": 1.0,
         "target_update_interval": dqn.target_every_steps,
@@ -206,8 +222,8 @@ def deviations(w: Workload) -> list[str]:
             ]
             * w.for_ppo.normalise_advantages
         )
-    if w.algo == "sac":
-        return [SQUASHED]
+    if w.squashes:
+        return [SQUASHED] if w.algo == "sac" else []
     dqn, found = w.for_dqn, stacked
     if dqn.learning_starts > 1:
         found.append(

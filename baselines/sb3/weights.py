@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from baselines.sb3.translate import statistics
-from tianji.algorithms.networks import FlatNetwork, NatureActorCritic, NatureQ, TwinCritics, Vector
+from tianji.algorithms.networks import Deterministic, FlatNetwork, NatureActorCritic, NatureQ, TwinCritics, Vector
 from tianji.algorithms.twin import CRITICS
 
 HEADS = ("actor.mu", "actor.log_std")
@@ -48,9 +48,12 @@ def _pictures(network: NatureActorCritic | NatureQ) -> dict[str, tuple[str, ...]
 
 
 def _twin(network: TwinCritics) -> dict[str, tuple[str, ...]]:
-    """As `_places`, for SAC. Both critics are held twice: the second ones are the target networks."""
+    """As `_places`, for SAC and TD3. What has a target network is held twice: the second one is that."""
     depth = len(network.hidden)
-    places: dict[str, tuple[str, ...]] = {f"policy.{i}": (f"actor.latent_pi.{2 * i}",) for i in range(depth)}
+    if network.soft:
+        places: dict[str, tuple[str, ...]] = {f"policy.{i}": (f"actor.latent_pi.{2 * i}",) for i in range(depth)}
+    else:
+        places = {f"policy.{i}": (f"actor.mu.{2 * i}", f"actor_target.mu.{2 * i}") for i in range(depth + 1)}
     for number, critic in enumerate(CRITICS):
         for i in range(depth + 1):
             places[f"{critic}.{i}"] = tuple(f"{held}.qf{number}.{2 * i}" for held in ("critic", "critic_target"))
@@ -67,6 +70,8 @@ def to_sb3(network: FlatNetwork, flat: Vector) -> dict[str, torch.Tensor]:
         for theirs in places:
             state[f"{theirs}.weight"] = torch.tensor(_turned(tensors[f"{ours}.kernel"]))
             state[f"{theirs}.bias"] = torch.tensor(tensors[f"{ours}.bias"])
+    if isinstance(network, Deterministic):
+        return state
     if isinstance(network, TwinCritics):
         # Its head has two layers: means, and log-scales.
         kernel, bias = (tensors[f"policy.{len(network.hidden)}.{part}"] for part in ("kernel", "bias"))
@@ -92,6 +97,8 @@ def from_sb3(network: FlatNetwork, state: Mapping[str, Any], rest: Mapping[str, 
     for ours, (theirs, *_) in _places(network).items():
         tensors[f"{ours}.kernel"] = _turned(np.asarray(state[f"{theirs}.weight"]))
         tensors[f"{ours}.bias"] = np.asarray(state[f"{theirs}.bias"])
+    if isinstance(network, Deterministic):
+        return network.flatten(tensors)
     if isinstance(network, TwinCritics):
         kernels, biases = ([np.asarray(state[f"{name}.{part}"]) for name in HEADS] for part in ("weight", "bias"))
         head = f"policy.{len(network.hidden)}"

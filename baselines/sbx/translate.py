@@ -15,6 +15,8 @@ XLA_FLAGS = "--xla_cpu_multi_thread_eigen=false"
 def unable(w: Workload) -> str | None:
     """Reason why it cannot have the workload's network; None if it can."""
     hidden = w.network.hidden
+    if w.algo == "td3":
+        return "TD3 is not translated to it"
     if isinstance(w.actions, ActionsConfig) and w.actions.exploration == "state":
         return "noise that depends on the state is not translated to it: its own repeats one draw"
     if w.algo == "dqn" and (len(hidden) != 2 or hidden[0] != hidden[1]):

@@ -34,6 +34,7 @@ def frozen(config: TrainConfig) -> TrainConfig:
         ppo=replace(config.ppo, learning_rate=FROZEN, learning_rate_schedule="constant"),
         dqn=replace(config.dqn, learning_rate=FROZEN, epsilon_start=1.0, epsilon_end=1.0),
         sac=replace(config.sac, learning_rate=FROZEN),
+        td3=replace(config.td3, learning_rate=FROZEN),
     )
 
 

@@ -82,11 +82,12 @@ class Described(Workload):
     """The same with its algorithm, of which a report says how it goes."""
 
     env: Text
-    algo: Literal["ppo", "dqn", "impala", "sac"]
+    algo: Literal["ppo", "dqn", "impala", "sac", "td3"]
     ppo: PPO | None = None
     dqn: Replay | None = None
     impala: IMPALA | None = None
     sac: Replay | None = None
+    td3: Replay | None = None
 
     def __post_init__(self) -> None:
         if getattr(self, self.algo) is None:

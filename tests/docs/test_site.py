@@ -57,7 +57,7 @@ def test_a_setting_has_its_values_its_default_its_unit_and_words(reference):
         "ppo",
         "dqn",
         "impala",
-        "sac",
+        "sac", "td3",
         "actions",
         "normalise",
         "environment",

@@ -95,7 +95,7 @@ def test_only_slots_that_were_asked_for_are_refused():
     with pytest.raises(ConfigError, match="chunk_slots 4: under discipline 'free' an actor needs 5 slots"):
         TrainConfig(env="CartPole-v1", discipline="free", actors=2, chunk_slots=4).rule.check()
     for name in DISCIPLINES.names():
-        for algo in ("ppo", "dqn", "impala", "sac"):
+        for algo in ("ppo", "dqn", "impala", "sac", "td3"):
             told = ""
             try:
                 config = TrainConfig(env="CartPole-v1", algo=algo, discipline=name, actors=2, envs_per_actor=4)

@@ -9,14 +9,16 @@ from tianji.algorithms.flat import FlatNetwork
 from tianji.algorithms.impala import IMPALA
 from tianji.algorithms.ppo import PPO
 from tianji.algorithms.sac import SAC
+from tianji.algorithms.td3 import TD3
 from tianji.config import TrainConfig
 from tianji.environments.description import EnvDescription
 
-CLASSES: dict[str, type[PPO] | type[IMPALA] | type[DQN] | type[SAC]] = {
+CLASSES: dict[str, type[PPO] | type[IMPALA] | type[DQN] | type[SAC] | type[TD3]] = {
     "ppo": PPO,
     "impala": IMPALA,
     "dqn": DQN,
     "sac": SAC,
+    "td3": TD3,
 }
 
 

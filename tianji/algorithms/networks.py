@@ -9,7 +9,7 @@ from programs.cli import ConfigError
 from tianji.algorithms.flat import ActionValueNetwork, FlatNetwork, PolicyValueNetwork, Vector
 from tianji.algorithms.mlp import ActorCritic, QNetwork, SharedActorCritic
 from tianji.algorithms.nature import NatureActorCritic, NatureQ
-from tianji.algorithms.twin import TwinCritics
+from tianji.algorithms.twin import Deterministic, TwinCritics
 from tianji.config import NetworkConfig, NormaliseConfig, TrainConfig
 from tianji.environments.actions import Actions
 from tianji.environments.description import Branches, EnvDescription, Features
@@ -19,6 +19,7 @@ __all__ = [
     "KINDS",
     "ActionValueNetwork",
     "ActorCritic",
+    "Deterministic",
     "Features",
     "FlatNetwork",
     "NatureActorCritic",
@@ -35,7 +36,7 @@ __all__ = [
 ]
 
 KINDS: dict[str, Any] = {
-    kind.name: kind for kind in (ActorCritic, SharedActorCritic, QNetwork, NatureActorCritic, NatureQ, TwinCritics)
+    kind.name: kind for kind in (ActorCritic, SharedActorCritic, QNetwork, NatureActorCritic, NatureQ, TwinCritics, Deterministic)
 }
 
 

@@ -1,11 +1,11 @@
-"""Perceptrons of soft actor-critic: a policy, two critics of state and action, and a temperature."""
+"""Perceptrons of actor-critics with a replay: a policy, and two critics of state and action."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,10 +23,10 @@ CRITICS = ("q1", "q2")
 
 @dataclass(frozen=True)
 class TwinCritics(FlatNetwork):
-    """Three ReLU perceptrons of the same widths, and the logarithm of the temperature.
+    """Three ReLU perceptrons of the same widths and, of SAC, the logarithm of the temperature.
 
-    The policy gives a mean and a log-scale for each number of an action, which depend on the state. A critic takes features and
-    an action scaled to -1..1, and gives one value. In the flat vector the policy is first, since actors need it alone.
+    SAC's policy gives a mean and a log-scale for each number of an action, which depend on the state. A critic takes features
+    and an action scaled to -1..1, and gives one value. In the flat vector the policy is first, since actors need it alone.
     """
 
     features: Features
@@ -34,16 +34,18 @@ class TwinCritics(FlatNetwork):
     actions: Actions
     name = "mlp-twin"
     returns = "a policy and two critics"
+    soft: ClassVar[bool] = True
+    """Whether the policy is a distribution whose entropy counts."""
 
     def layer_shapes(self) -> dict[str, tuple[int, ...]]:
         inputs, numbers = widths(self, self.hidden)[0], self.actions.parts
-        shapes = _perceptron("policy", inputs, self.hidden, 2 * numbers)
+        shapes = _perceptron("policy", inputs, self.hidden, (1 + self.soft) * numbers)
         for critic in CRITICS:
             shapes |= _perceptron(critic, inputs + numbers, self.hidden, 1)
-        return shapes | {"temperature.log": (1,)}
+        return shapes | ({"temperature.log": (1,)} if self.soft else {})
 
     def pieces(self) -> dict[str, slice]:
-        """Slices of the flat vector: `policy`, `q1`, `q2` and `temperature`."""
+        """Slices of the flat vector: `policy`, `q1`, `q2` and, of SAC, `temperature`."""
         found: dict[str, slice] = {}
         end = 0
         for name, shape in self.shapes().items():
@@ -77,13 +79,21 @@ class TwinCritics(FlatNetwork):
         return flat
 
     def scores(self, blocks: Mapping[str, Vector], x: NDArray[Any]) -> Vector:
-        """Means, then log-scales, [N, 2 D]."""
+        """Means, then log-scales, [N, 2 D]; of TD3, the numbers alone, [N, D]; all before tanh."""
         top, depth = vectors(x), len(self.hidden)
         for i in range(depth):
             top = top @ blocks[f"policy.{i}.kernel"]
             top += blocks[f"policy.{i}.bias"]
             relu(top)
         return top @ blocks[f"policy.{depth}.kernel"] + blocks[f"policy.{depth}.bias"]
+
+
+@dataclass(frozen=True)
+class Deterministic(TwinCritics):
+    """The same with a policy that gives the numbers of an action, before tanh."""
+
+    name = "mlp-deterministic"
+    soft = False
 
 
 def _perceptron(owner: str, inputs: int, hidden: tuple[int, ...], outputs: int) -> dict[str, tuple[int, ...]]:

@@ -31,12 +31,12 @@ def check(config: TrainConfig, network: FlatNetwork) -> None:
     # A factory's network must have the outputs of the kinds that the algorithm trains.
     trained = KINDS[config.hyperparameters.networks[0]]
     if issubclass(trained, ActionValueNetwork) and network.actions.kind != "discrete":
-        others = "ppo, impala or sac" if network.actions.kind == "box" else "ppo or impala"
+        others = "ppo, impala, sac or td3" if network.actions.kind == "box" else "ppo or impala"
         raise ConfigError(
             f"algo {config.algo} chooses among Discrete actions, and those of environment {config.env} are "
             f"{network.actions}: use algo {others}"
         )
-    if trained is TwinCritics and network.actions.kind != "box":
+    if issubclass(trained, TwinCritics) and network.actions.kind != "box":
         raise ConfigError(
             f"algo {config.algo} chooses numbers (Box), and the actions of environment {config.env} are {network.actions}: use "
             "algo ppo or impala"

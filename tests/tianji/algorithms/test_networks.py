@@ -161,7 +161,7 @@ def by_torch(network, tensors, x):
         trunk = layers_of(tensors, [*convolutions, f"{dense}.0"], activation)(x)
         value, advantage = (head(layers_of(tensors, [f"{s}.0"], activation)(trunk), f"{s}.1") for s in ("value", "advantage"))
         return value + advantage - advantage.mean(dim=1, keepdim=True), None
-    if network.name == "mlp-twin":
+    if network.name in ("mlp-twin", "mlp-deterministic"):
         return head(layers_of(tensors, ["policy.0", "policy.1"], activation)(x), "policy.2"), None
     top = layers_of(tensors, [*convolutions, f"{dense}.0", f"{dense}.1"], activation)(x)
     return head(top, "q" if convolutions else "q.2"), None
@@ -219,7 +219,7 @@ def test_initial_weights_repeat_and_begin_small(kind, options):
     for name, block in network.views(flat).items():
         if name.endswith("kernel"):
             assert block.std() > 0
-        if kind.endswith("-q") or (kind == "mlp-twin" and name != "temperature.log"):
+        if kind.endswith("-q") or (kind in ("mlp-twin", "mlp-deterministic") and name != "temperature.log"):
             assert 0 < np.abs(block).max() <= 1
         elif name.endswith("bias"):
             assert not block.any()

@@ -11,10 +11,10 @@ from torch.distributions import Normal, TanhTransform, TransformedDistribution
 from programs.cli import ConfigError
 from tianji.algorithms import algorithm, networks, updaters
 from tianji.algorithms.replay import Experience
-from tianji.algorithms.sac import Transitions, uniform
 from tianji.algorithms.sac_numpy import NumpyUpdater, Squashed
 from tianji.algorithms.sac_torch import TorchUpdater, sampled
 from tianji.algorithms.second_core import Helper
+from tianji.algorithms.transitions import Transitions, uniform
 from tianji.algorithms.twin import TwinCritics
 from tianji.config import ActionsConfig, NetworkConfig, SACConfig, TrainConfig
 from tianji.environments.actions import Actions

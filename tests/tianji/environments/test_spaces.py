@@ -105,9 +105,10 @@ def test_dqn_trains_those_with_discrete_actions_and_sac_the_others(env):
     if describe(env).actions.kind == "discrete":
         trained(env, "dqn")
     else:
-        with pytest.raises(ConfigError, match=r"chooses among Discrete actions.*use algo ppo, impala or sac$"):
+        with pytest.raises(ConfigError, match=r"chooses among Discrete actions.*use algo ppo, impala, sac or td3$"):
             check(configured(env, "dqn"))
         trained(env, "sac")
+        trained(env, "td3")
 
 
 @pytest.mark.parametrize("name", ["IdentityEnv", "IdentityEnvBox", "IdentityEnvMultiDiscrete", "IdentityEnvMultiBinary"])

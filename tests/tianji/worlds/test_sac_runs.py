@@ -1,10 +1,10 @@
-"""Whole runs of soft actor-critic, whose actors get a part of the weights."""
+"""Whole runs of SAC and TD3, whose actors get a part of the weights."""
 
 import msgspec
 import numpy as np
 import pytest
 
-from tianji.config import NetworkConfig, SACConfig, TrainConfig
+from tianji.config import NetworkConfig, SACConfig, TD3Config, TrainConfig
 from tianji.messages import Done, Report, Snapshot
 from tianji.run.play import Player
 from tianji.run.training import check, train
@@ -24,6 +24,11 @@ def sac(**more):
         "snapshot_every_steps": 256,
     }
     return TrainConfig(**{**defaults, **more})
+
+
+def td3(**more):
+    network = NetworkConfig(kind="mlp-deterministic", hidden=(16, 16))
+    return sac(**{"algo": "td3", "network": network, "td3": TD3Config(**SETTINGS), **more})
 
 
 def run(config):
@@ -46,8 +51,9 @@ def run(config):
 
 
 @pytest.mark.parametrize("discipline", ["relaxed", "reactor", "free"])
-def test_runs_in_lockstep_repeat_to_the_last_bit(discipline):
-    config = sac(discipline=discipline)
+@pytest.mark.parametrize("make", [sac, td3])
+def test_runs_in_lockstep_repeat_to_the_last_bit(make, discipline):
+    config = make(discipline=discipline)
     (first, reports), (second, _) = run(config), run(config)
     assert first == second
     assert len(first) >= 3
@@ -98,15 +104,18 @@ TARGET = """
 
 @pytest.mark.long(why="some thousand updates")
 @pytest.mark.parametrize("updater", ["numpy", "torch"])
-def test_it_learns_to_do_what_it_sees(own, updater):
+@pytest.mark.parametrize("algo", ["sac", "td3"])
+def test_it_learns_to_do_what_it_sees(own, algo, updater):
     """The best action is the observation, stretched to bounds that are not symmetric; a uniform one costs 1.1 a step."""
     env = f"{own(TARGET)}:Target"
-    config = sac(
+    settings = {**SETTINGS, "updates": 16, "batch_size": 64, "learning_rate": 3e-3}
+    config = (sac if algo == "sac" else td3)(
         env=env,
         updater=updater,
         world="lockstep",
-        network=NetworkConfig(kind="mlp-twin", hidden=(32, 32)),
-        sac=SACConfig(**{**SETTINGS, "updates": 16, "batch_size": 64}, learning_rate=3e-3),
+        network=NetworkConfig(kind="mlp-twin" if algo == "sac" else "mlp-deterministic", hidden=(32, 32)),
+        sac=SACConfig(**settings),
+        td3=TD3Config(**settings),
         stop_steps=3000,
         snapshot_every_steps=3000,
     )
