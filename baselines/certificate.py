@@ -93,6 +93,10 @@ def freeze(workload: Workload, seed: int = 7) -> Frozen:
     if actions.kind == "discrete":
         chunk["action"][...] = rng.integers(0, actions.outputs, chunk["action"].shape)
         likely = np.full(chunk["reward"].shape, -np.log(actions.outputs))
+    elif isinstance(network, TwinCritics) and not network.soft:
+        # A policy without probabilities.
+        chunk["action"][...] = actions.random(rng, steps * environments).reshape(chunk["action"].shape)
+        likely = np.zeros(chunk["reward"].shape)
     else:
         rows = description.encode(chunk["observation"][:-1].reshape(-1, *chunk["observation"].shape[2:]))
         policy = from_scores(actions, network.scores(network.views(weights), rows))
@@ -111,7 +115,9 @@ def freeze(workload: Workload, seed: int = 7) -> Frozen:
 
 def reference(frozen: Frozen) -> Evidence:
     """Reference results in float64."""
-    return {"ppo": _reference_ppo, "dqn": _reference_dqn, "sac": _reference_twin, "td3": _reference_twin}[frozen.workload.algo](frozen)
+    return {"ppo": _reference_ppo, "dqn": _reference_dqn, "sac": _reference_twin, "td3": _reference_twin}[frozen.workload.algo](
+        frozen
+    )
 
 
 def batch_of(frozen: Frozen) -> dict[str, NDArray[Any]]:
@@ -222,7 +228,7 @@ def _reference_twin(frozen: Frozen) -> Evidence:
     assert isinstance(frozen.network, TwinCritics)
     network, soft = frozen.network, frozen.workload.algo == "sac"
     config: Any = frozen.workload.hyperparameters
-    updater: Any = (sac_torch if soft else td3_torch).TorchUpdater(network, config, frozen.weights)  # type: ignore[arg-type]
+    updater: Any = (sac_torch if soft else td3_torch).TorchUpdater(network, config, frozen.weights)
     updater.flat, updater.target = (torch.tensor(v, dtype=torch.float64) for v in (frozen.weights, frozen.target_weights))
     batch = transitions_batch(frozen)
     columns = {name: torch.tensor(column, dtype=torch.float64) for name, column in vars(batch).items()}

@@ -20,8 +20,8 @@ from tianji.config import (
     NormaliseConfig,
     PPOConfig,
     SACConfig,
-    TD3Config,
     SimulatorConfig,
+    TD3Config,
 )
 from tianji.environments.atari import is_atari
 from tianji.environments.description import EnvDescription

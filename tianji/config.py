@@ -33,8 +33,8 @@ __all__ = [
     "NormaliseConfig",
     "PPOConfig",
     "SACConfig",
-    "TD3Config",
     "SimulatorConfig",
+    "TD3Config",
     "TrainConfig",
 ]
 
@@ -61,9 +61,9 @@ class NetworkConfig(Settings):
 
     # The run's algorithm and environment fill in the kind, and the kind fills in `hidden` and `activation`. So settings in use
     # always hold values, except that a network of a factory has neither layers nor an activation here.
-    kind: Literal["auto", "mlp-separate", "mlp-shared", "mlp-q", "mlp-twin", "mlp-deterministic", "nature-shared", "nature-q", "factory"] = cast(
-        Any, UNSET
-    )
+    kind: Literal[
+        "auto", "mlp-separate", "mlp-shared", "mlp-q", "mlp-twin", "mlp-deterministic", "nature-shared", "nature-q", "factory"
+    ] = cast(Any, UNSET)
     """Kind of network, from the table above. `auto` (default): `factory` if `factory` is set, else one that the algorithm
     trains, with convolutions if observations look like pictures: bytes or bits of [height, width], [height, width, channels]
     or [channels, height, width]."""
@@ -197,7 +197,7 @@ class TrainConfig(Settings):
     """Shared-memory slots of each actor, one per chunk: the most chunks that it can have in flight. The discipline decides how
     many of them are in use. Default: 4, or what the discipline needs."""
     send_steps: Positive | None = None
-    """Steps of each environment in one chunk, for algorithms with a replay only. None: a round is one chunk from every actor."""
+    """Steps of each environment in one chunk, for algorithms with a replay. None: a round is one chunk from every actor."""
     discipline: str | dict[str, bool | int | float | str] = cast(Any, UNSET)
     """Rule for who waits for whom: a name, or a table with `name` and that discipline's options (docs/disciplines.md).
     Default: `strict` for PPO, else `relaxed`."""

@@ -176,7 +176,9 @@ def fields(pairs: Iterable[tuple[Field, str]], docs: dict[str, str], said: dict[
     for f, key in pairs:
         words = docs.get(f.name, "")
         before = said.setdefault(words, key) if said is not None and words else key
-        rows.append((f"`{key}`", words if before == key else f"as `{before}`", with_unit(values(f.type), unit(f.name)), default(f)))
+        rows.append(
+            (f"`{key}`", words if before == key else f"as `{before}`", with_unit(values(f.type), unit(f.name)), default(f))
+        )
     yield from table(heads, rows)
 
 

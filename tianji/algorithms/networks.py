@@ -36,7 +36,8 @@ __all__ = [
 ]
 
 KINDS: dict[str, Any] = {
-    kind.name: kind for kind in (ActorCritic, SharedActorCritic, QNetwork, NatureActorCritic, NatureQ, TwinCritics, Deterministic)
+    kind.name: kind
+    for kind in (ActorCritic, SharedActorCritic, QNetwork, NatureActorCritic, NatureQ, TwinCritics, Deterministic)
 }
 
 

@@ -23,10 +23,11 @@ from numpy.typing import NDArray
 
 from tianji.algorithms.base import Explore
 from tianji.algorithms.flat import Vector
-from tianji.algorithms.transitions import FromTransitions, Transitions, uniform
+from tianji.algorithms.transitions import FromTransitions, uniform
 from tianji.config import SACConfig, TrainConfig
 from tianji.environments.actions import Actions
 from tianji.layout import Views
+
 
 class SAC(FromTransitions):
     """Soft actor-critic: actors sample from a squashed Gaussian, and training draws from a replay."""

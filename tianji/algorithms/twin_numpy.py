@@ -96,7 +96,9 @@ class Critic:
         vectors of the network: weights, weights of target networks, and gradients.
     """
 
-    def __init__(self, network: TwinCritics, config: SACConfig | TD3Config, name: str, flat: Vector, target: Vector, grad: Vector) -> None:
+    def __init__(
+        self, network: TwinCritics, config: SACConfig | TD3Config, name: str, flat: Vector, target: Vector, grad: Vector
+    ) -> None:
         piece, self.hidden, self._tau = network.pieces()[name], network.hidden, np.float32(config.tau)
         self._own, self._their, self._grad = flat[piece], target[piece], grad[piece]
         self._layers, self._targets, self._gradients = (network.layers(vector, name) for vector in (flat, target, grad))

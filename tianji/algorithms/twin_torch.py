@@ -147,9 +147,7 @@ class TwinUpdater(ABC, Generic[C]):
     def blocks(self, *owners: str, trained: bool = True) -> dict[str, Tensor]:
         """Blocks of some perceptrons, each a leaf if it is trained."""
         views = self.network.views(self.flat)
-        return {
-            name: view.detach().requires_grad_(trained) for name, view in views.items() if name.partition(".")[0] in owners
-        }
+        return {name: view.detach().requires_grad_(trained) for name, view in views.items() if name.partition(".")[0] in owners}
 
     def descend(self, piece: str, gradient: Tensor) -> None:
         """Make the optimizer step of a piece on its gradient."""

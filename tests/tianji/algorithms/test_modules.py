@@ -566,7 +566,8 @@ def test_kinds_that_are_known_say_nothing_of_a_factory():
 
 def test_a_wrong_kind_is_answered_with_those_that_there_are():
     with pytest.raises(
-        ConfigError, match="known: auto, mlp-separate, mlp-shared, mlp-q, mlp-twin, mlp-deterministic, nature-shared, nature-q, factory"
+        ConfigError,
+        match="known: auto, mlp-separate, mlp-shared, mlp-q, mlp-twin, mlp-deterministic, nature-shared, nature-q, factory",
     ):
         convert({"env": "x", "network": {"kind": "resnet"}}, TrainConfig, "train")
 

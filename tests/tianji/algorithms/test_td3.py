@@ -82,9 +82,7 @@ class Reference:
             least = torch.minimum(*(self.targets[q](inputs).squeeze(1) for q in ("q1", "q2")))
             wanted = b["reward"] + b["discount"] * least
         inputs = torch.cat([b["features"], b["action"]], 1)
-        self.descend(
-            "critics", sum(nn.functional.mse_loss(self.modules[q](inputs).squeeze(1), wanted) for q in ("q1", "q2"))
-        )
+        self.descend("critics", sum(nn.functional.mse_loss(self.modules[q](inputs).squeeze(1), wanted) for q in ("q1", "q2")))
         if self.updates % config.policy_every:
             return
         action = torch.tanh(self.modules["policy"](b["features"]))
