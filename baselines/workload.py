@@ -36,14 +36,17 @@ class Thresholds(Settings):
     training: float
     """Mean return of the last 100 finished training episodes."""
     evaluated: float
-    """Mean greedy return of a snapshot over `episodes` seeded episodes."""
+    """Mean return of a snapshot over `episodes` seeded episodes."""
 
 
 class Evaluation(Settings):
     """Evaluation of snapshots after the run, the same for every system."""
 
     episodes: Annotated[int, Meta(ge=2)] = 20
-    """Greedy episodes for each snapshot."""
+    """Episodes for each snapshot."""
+    sampled: bool = False
+    """Whether the policy's actions are sampled, as the RL Baselines3 Zoo does for Atari games: with the best ones alone a rally may
+    never end. False: they are the best ones."""
     averaged: Positive = 10
     """Number of snapshots in a row whose mean must reach the threshold. The last of them is the crossing."""
     in_a_row: Positive = 3
@@ -113,6 +116,8 @@ class Workload(Settings, kw_only=True):
             msgspec.structs.force_setattr(self, "actions", self.hyperparameters.form(self.algo, self.actions))
         if self.network.kind == "factory":
             raise ValueError("a workload's network is of a kind that every system knows, not what a factory makes")
+        if self.evaluation.sampled and self.algo in ("dqn", "td3"):
+            raise ValueError(f"evaluation.sampled is for policies with probabilities, not for algo {self.algo}")
         if is_atari(self.env) is (self.atari is None):
             raise ValueError(f"a table [atari] belongs to Atari games, and to nothing else: env is {self.env}")
 

@@ -41,8 +41,11 @@ DECIDED = ("faster", "slower", "the same")
 """Verdicts that answer a question."""
 SAID = {"holds in analogue": "holds on a small machine"}
 """What a verdict of the ledger is called by the first page, where its own name would need an explanation."""
-RATES = ("pong84-ppo-rate", "pong42-ppo-rate")
-"""Workloads of pictures that are for steps/s alone."""
+RATES = {
+    "Pictures": ("pong84-ppo-rate", "pong42-ppo-rate"),
+    "SAC": ("halfcheetah-sac-brief", "pendulum-sac-brief"),
+}
+"""Workloads that are for steps/s alone, by what they are of."""
 ROWS = 3
 """Numbers of actors that are told of, the most at most."""
 
@@ -290,8 +293,9 @@ def tuned(data: Dataset, shown: Sequence[Column]) -> Tuned | None:
 
 
 class Rate(NamedTuple):
-    """How many times the steps/s of the quickest other system strict TianJi trains on, on one workload."""
+    """How many times the steps/s of the quickest other system TianJi trains on, on one workload."""
 
+    of: str
     workload: str
     title: str
     ratio: Ratio
@@ -301,17 +305,17 @@ class Rate(NamedTuple):
 def rates(data: Dataset) -> list[Rate]:
     """Of workloads that have no return to reach: steps trained on over the whole of a run, blocks as pairs."""
     every = runs(data)
-    every = every[(every["threshold_kind"] == KIND) & every["workload"].isin(RATES)]
+    every = every[(every["threshold_kind"] == KIND) & every["workload"].isin([workload for some in RATES.values() for workload in some])]
     each = every["measured_s"] / every["measured_steps"]
     every = every.assign(seconds=each, measured_s=each)
     titles = {b.manifest.system: b.manifest.system_title for b in data.bundles}
     found = []
-    for workload in RATES:
+    for of, workload in ((of, workload) for of, some in RATES.items() for workload in some):
         own = every[every["workload"] == workload]
         others = own[~own["system"].isin(OURS)].groupby("system")["seconds"].apply(lambda some: np.log(some).mean())
         known = term(paired(own, REFERENCE, str(others.idxmin()))) if len(others) else None
         if known is not None:
-            found.append(Rate(workload, titles[str(others.idxmin())], combined([known], known.strata), known.pairs))
+            found.append(Rate(of, workload, titles[str(others.idxmin())], combined([known], known.strata), known.pairs))
     return found
 
 

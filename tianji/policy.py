@@ -42,6 +42,16 @@ class Policy:
         return from_scores(self.network.actions, scores).mode()
 
 
+    def sampled(self, features: np.ndarray, noise: np.ndarray) -> np.ndarray:
+        """Actions [N, ...] that the policy samples for encoded observations [N, ...], from noise [N, W] (`Actions.noise`).
+
+        Not for networks of action values, nor for policies without probabilities.
+        """
+        blocks = self.network.views(self.weights)
+        scores = self.network.scores(blocks, self.network.normalise(blocks, features))
+        return from_scores(self.network.actions, scores).sample(noise)[0]
+
+
 def save_policy(path: Path, policy: Policy, **metadata: str) -> None:
     """Write a policy to a file. `metadata` is stored as text."""
     network = policy.network

@@ -83,6 +83,8 @@ def evaluate(
 def _begin(workload: Workload, command: Sequence[str] | None) -> None:
     """In a process that plays: get ready."""
     global _player, _workload, _command
+    # Before torch is imported, which plays pictures: all cores have a process of their own.
+    os.environ["OMP_NUM_THREADS"] = "1"
     threadpool_limits(1)
     adopt_orphans()
     _workload, _command = workload, command
@@ -96,7 +98,7 @@ _command: Sequence[str] | None
 
 
 def _play(first_seed: int, file: Path) -> list[float]:
-    """Returns of a policy's greedy episodes, one from each seed."""
+    """Returns of a policy's episodes, one from each seed."""
     episodes = _workload.evaluation.episodes
     if file.suffix != FLAT:
         if _command is None:
@@ -107,5 +109,6 @@ def _play(first_seed: int, file: Path) -> list[float]:
         _player.fits(policy)
     except ConfigError:
         raise ConfigError(f"{file}: its network is not for {_workload.env}") from None
-    returns: list[float] = _player.play(policy, range(first_seed, first_seed + episodes)).tolist()
+    seeds, sampled = range(first_seed, first_seed + episodes), _workload.evaluation.sampled
+    returns: list[float] = _player.play(policy, seeds, sampled=sampled).tolist()
     return returns

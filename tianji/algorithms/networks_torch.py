@@ -53,7 +53,7 @@ def heads(network: PolicyValueNetwork, blocks: Blocks, x: Tensor) -> tuple[Tenso
         scores, value = network.torch_outputs(blocks, x)
         return scores, value
     if isinstance(network, ActorCritic):
-        x = _vectors(x, blocks["policy.kernel"])
+        x = vectors(x, blocks["policy.kernel"])
         tops = [_tower(network, blocks, x, tower) for tower in range(len(network.towers))]
     else:
         tops = [_trunk(network, blocks, x)]
@@ -78,7 +78,7 @@ def action_values(network: ActionValueNetwork, blocks: Blocks, x: Tensor) -> Ten
         return network.torch_outputs(blocks, x)[0]
     depth = len(network.hidden)
     if isinstance(network, QNetwork):
-        top, head, activate = _vectors(x, blocks["q.0.kernel"]), f"q.{depth}", ACTIVATIONS[network.activation]
+        top, head, activate = vectors(x, blocks["q.0.kernel"]), f"q.{depth}", ACTIVATIONS[network.activation]
         for i in range(depth):
             top = activate(top @ blocks[f"q.{i}.kernel"] + blocks[f"q.{i}.bias"])
     else:
@@ -91,7 +91,7 @@ def action_values(network: ActionValueNetwork, blocks: Blocks, x: Tensor) -> Ten
 
 def perceptron(blocks: Blocks, owner: str, depth: int, x: Tensor) -> Tensor:
     """Outputs of a ReLU perceptron with `depth` hidden layers, whose blocks begin with its owner's name."""
-    x = _vectors(x, blocks[f"{owner}.0.kernel"])
+    x = vectors(x, blocks[f"{owner}.0.kernel"])
     for i in range(depth):
         x = torch.relu(torch.addmm(blocks[f"{owner}.{i}.bias"], x, blocks[f"{owner}.{i}.kernel"]))
     return _wide(torch.addmm(blocks[f"{owner}.{depth}.bias"], x, blocks[f"{owner}.{depth}.kernel"]))
@@ -223,6 +223,6 @@ def _convolved(network: FlatNetwork, blocks: Blocks, x: Tensor, prefix: str, pic
     return x.flatten(1)
 
 
-def _vectors(x: Tensor, like: Tensor) -> Tensor:
+def vectors(x: Tensor, like: Tensor) -> Tensor:
     """Input of perceptrons: images (bytes) are flattened and scaled to 0..1."""
     return x.flatten(1).to(like.dtype) / 255 if x.dtype == torch.uint8 else x

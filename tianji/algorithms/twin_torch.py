@@ -12,7 +12,7 @@ from torch import Tensor
 
 from tianji.algorithms.adam import BETAS, moments
 from tianji.algorithms.flat import Vector
-from tianji.algorithms.networks_torch import Blocks, perceptron, tensor
+from tianji.algorithms.networks_torch import Blocks, perceptron, tensor, vectors
 from tianji.algorithms.state import Arrays
 from tianji.algorithms.transitions import Transitions
 from tianji.algorithms.twin import CRITICS, TwinCritics
@@ -140,7 +140,7 @@ class TwinUpdater(ABC, Generic[C]):
 
     def values(self, blocks: Blocks, x: Tensor, action: Tensor) -> Tensor:
         """Values of both critics, [2, N]."""
-        inputs = torch.cat([x.flatten(1), action], dim=1)
+        inputs = torch.cat([vectors(x, action), action], dim=1)
         depth = len(self.network.hidden)
         return torch.stack([perceptron(blocks, critic, depth, inputs).squeeze(1) for critic in CRITICS])
 

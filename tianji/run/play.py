@@ -1,4 +1,4 @@
-"""Greedy evaluation of a policy: seeded episodes, one in each of N environments.
+"""Evaluation of a policy: seeded episodes, one in each of N environments, by its best actions or by those that it samples.
 
 Atari games are played to their end, over all lives, and their returns are the score. A simulator's delays are left out; its
 pictures are used.
@@ -15,6 +15,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from programs.cli import ConfigError
 from tianji.config import AtariConfig, EnvironmentConfig, SimulatorConfig
 from tianji.environments import atari
+from tianji.environments.actions import Actions
 from tianji.environments.description import EnvDescription
 from tianji.environments.making import ATARI, PLAIN, describe, make_env
 from tianji.environments.vector import Stacks
@@ -75,8 +76,14 @@ class Player:
             )
         return seen
 
-    def play(self, policy: Policy, seeds: Sequence[int]) -> np.ndarray:
-        """Returns of one greedy episode from each seed, [N]."""
+    def play(self, policy: Policy, seeds: Sequence[int], *, sampled: bool = False) -> np.ndarray:
+        """Returns of one episode from each seed, [N].
+
+        Parameters
+        ----------
+        sampled
+            whether actions are sampled, from generators of the same seeds. If not, they are the best ones.
+        """
         describe = self.fits(policy)
         if len(seeds) != self.episodes:
             raise ValueError(f"{len(seeds)} seeds for {self.episodes} environments")
@@ -84,9 +91,15 @@ class Player:
         returns = np.zeros(self.episodes)
         live = np.arange(self.episodes)
         stacks = Stacks(observation, describe.stack)
+        drawn = [np.random.default_rng(seed) for seed in seeds] if sampled else []
         # Each environment is stepped alone, because a vector step would continue past the end of episodes.
         while len(live):
-            actions = policy.greedy(describe.encode(stacks.seen[live]))
+            features = describe.encode(stacks.seen[live])
+            if sampled:
+                noise = np.stack([_noise(policy.network.actions, drawn[i]) for i in live])
+                actions = policy.sampled(features, noise)
+            else:
+                actions = policy.greedy(features)
             running = []
             for i, action in zip(live, policy.network.actions.given(actions), strict=True):
                 observation[i], reward, terminated, truncated, _ = self._envs.envs[i].step(action)
@@ -99,3 +112,8 @@ class Player:
 
     def close(self) -> None:
         self._envs.close()
+
+
+def _noise(actions: Actions, rng: np.random.Generator) -> np.ndarray:
+    """Noise of one action, [W]. Of numbers it is one for each, wherever their deviations come from."""
+    return rng.standard_normal(actions.parts) if actions.kind == "box" else actions.noise(rng, 1)[0]

@@ -153,6 +153,17 @@ def test_hand_derived_gradients_equal_autograd():
     np.testing.assert_allclose(updater.grad, expected, rtol=1e-3, atol=1e-6)
 
 
+def test_bytes_are_scaled_for_the_policy_and_the_critics_alike():
+    network, config = TwinCritics((1, 2, 3), (8,), TWO), SACConfig()
+    batch, rng = batch_of(0), np.random.default_rng(1)
+    batch.features, batch.following = (rng.integers(0, 256, (32, 1, 2, 3), np.uint8) for _ in range(2))
+    one, other = (kind(network, config, network.initialise(0)) for kind in UPDATERS)
+    for updater in (one, other):
+        updater.step(batch, 1e-3)
+    np.testing.assert_allclose(one.weights(), other.weights(), atol=1e-5)
+    assert one.measured(batch) == pytest.approx(other.measured(batch), rel=1e-4, abs=1e-5)
+
+
 def test_a_fixed_temperature_stays():
     network = TwinCritics(FEATURES, (8,), TWO)
     config = SACConfig(temperature=0.2)

@@ -24,6 +24,8 @@ CASES = {
     "normalised": {"env": "Pendulum-v1", "normalise": {"observations": True}},
     "squashed": {"env": "Pendulum-v1", "actions": {"bounds": "squash"}},
     "state": {"env": "Pendulum-v1", "actions": {"exploration": "state"}},
+    "soft": {"env": "Pendulum-v1", "algo": "sac", "sac": {"learning_starts": 16, "train_every_steps": 16}},
+    "deterministic": {"env": "Pendulum-v1", "algo": "td3", "td3": {"learning_starts": 16, "train_every_steps": 16}},
     "choices": {"env": f"{SB3}:IdentityEnvMultiDiscrete"},
     "bits": {"env": f"{SB3}:IdentityEnvMultiBinary"},
     "pictures": {"env": f"{SB3}:FakeImageEnv", "environment": {"args": {"screen_height": 40, "screen_width": 40}}},
@@ -38,7 +40,7 @@ SLOW = pytest.mark.long(why="torch exports a graph for each of many networks")
 @pytest.mark.parametrize("name", [name if name in QUICK else pytest.param(name, marks=SLOW) for name in CASES])
 def test_it_acts_alike(name, tmp_path, capsys):
     usual = {"world": "lockstep", "actors": 1, "envs_per_actor": 2, "stop_steps": 64}
-    ppo = {} if CASES[name].get("algo") == "dqn" else {"ppo": {"rollout_steps": 16, "learning_rate": 0.05}}
+    ppo = {} if "algo" in CASES[name] else {"ppo": {"rollout_steps": 16, "learning_rate": 0.05}}
     config = convert(usual | ppo | CASES[name], TrainConfig, "test")
     result = train(config, out=tmp_path / "run")
     file = tmp_path / "policy.onnx"
