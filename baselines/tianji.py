@@ -280,7 +280,8 @@ class Relaxed(SameCode):
     discipline = "relaxed"
 
     def unable(self, workload: Workload) -> str | None:
-        return None if workload.algo == "ppo" else "it is relaxed as it is; ask for tianji"
+        relaxed = workload.hyperparameters.discipline == self.discipline
+        return "it is relaxed as it is; ask for tianji" if relaxed else None
 
     def deviations(self, task: Task) -> list[str]:
         if task.workload.algo != "ppo":

@@ -1,12 +1,29 @@
-"""Cores that this process may use: those of its affinity, or fewer where its control groups have a quota."""
+"""Cores that this process may use, by affinity and quota, and variables that tell libraries which kernels to take on them."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 GROUPS, MOUNT = Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
+
+KERNELS = (
+    "ATEN_CPU_CAPABILITY",
+    "DNNL_MAX_CPU_ISA",
+    "MKL_CBWR",
+    "MKL_ENABLE_INSTRUCTIONS",
+    "NPY_DISABLE_CPU_FEATURES",
+    "ONEDNN_MAX_CPU_ISA",
+    "OPENBLAS_CORETYPE",
+    "OPENBLAS_L2_SIZE",
+)
+"""Variables by which libraries of one kind alone take other kernels than they would choose for the processor."""
+
+
+def choosing_freely(environ: Mapping[str, str]) -> dict[str, str]:
+    """An environment without `KERNELS`: each library chooses its kernels for the processor, as all others do."""
+    return {name: value for name, value in environ.items() if name not in KERNELS}
 
 
 def usable() -> float:

@@ -305,7 +305,9 @@ class Rate(NamedTuple):
 def rates(data: Dataset) -> list[Rate]:
     """Of workloads that have no return to reach: steps trained on over the whole of a run, blocks as pairs."""
     every = runs(data)
-    every = every[(every["threshold_kind"] == KIND) & every["workload"].isin([workload for some in RATES.values() for workload in some])]
+    every = every[
+        (every["threshold_kind"] == KIND) & every["workload"].isin([workload for some in RATES.values() for workload in some])
+    ]
     each = every["measured_s"] / every["measured_steps"]
     every = every.assign(seconds=each, measured_s=each)
     titles = {b.manifest.system: b.manifest.system_title for b in data.bundles}

@@ -158,6 +158,8 @@ class EvaluationConfig(Settings):
 
 
 Precision = Literal["fp32", "bf16"]
+CRITICS = ("mlp-twin", "mlp-deterministic")
+"""Kinds of network with two critics."""
 SLOTS = 4
 """Slots of each actor, unless its discipline needs more."""
 PLACEMENTS = ("auto", "apart", "buffer", "actor")
@@ -425,7 +427,7 @@ class TrainConfig(Settings):
     def with_learner(self) -> tuple[str, ...]:
         """Names of the roles that live in the process of their group's learner, as `{kind}{index}`."""
         # torch may use several threads in a learner's process, and its sums then round otherwise than an actor's.
-        alternate = self.rule.alternates and self.network.kind in ("auto", "mlp-separate", "mlp-shared")
+        alternate = self.rule.alternates and self.network.kind in ("auto", "mlp-separate", "mlp-shared", *CRITICS)
         chosen = self.placement if self.placement != "auto" else "actor" if alternate else "buffer"
         return {"apart": (), "buffer": ("buffer0",), "actor": ("buffer0", "actor0")}[chosen]
 

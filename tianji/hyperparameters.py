@@ -288,6 +288,7 @@ class SACConfig(ReplayConfig):
     networks, and a temperature that is learnt."""
 
     networks = ("mlp-twin",)
+    discipline = "reactor"  # Beside an update, sampling takes next to nothing; waking up for messages takes more.
 
     train_every_steps: Positive = 8
     """Environment steps, summed over actors, between two rounds of updates."""
@@ -319,6 +320,7 @@ class TD3Config(ReplayConfig):
     critics, and target networks of all three."""
 
     networks = ("mlp-deterministic",)
+    discipline = "reactor"  # Beside an update, sampling takes next to nothing; waking up for messages takes more.
 
     train_every_steps: Positive = 8
     """Environment steps, summed over actors, between two rounds of updates."""

@@ -41,7 +41,6 @@ class Policy:
             return np.asarray(scores.argmax(axis=1))
         return from_scores(self.network.actions, scores).mode()
 
-
     def sampled(self, features: np.ndarray, noise: np.ndarray) -> np.ndarray:
         """Actions [N, ...] that the policy samples for encoded observations [N, ...], from noise [N, W] (`Actions.noise`).
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import wait
 from pathlib import Path
 
+from programs import cores
 from suites.records.events import Usage
 from suites.testbed.meter import INTERVAL_S, TreeMeter
 
@@ -57,7 +58,12 @@ def run(command: Sequence[str], directory: Path, limit_s: float, watch: Callable
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
                 pass_fds=(lifeline,),
-                env={**os.environ, "PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
+                env={
+                    **cores.choosing_freely(os.environ),
+                    "PYTHONUNBUFFERED": "1",
+                    "OMP_NUM_THREADS": "1",
+                    "OPENBLAS_NUM_THREADS": "1",
+                },
             )
     finally:
         os.close(lifeline)

@@ -72,18 +72,14 @@ class NumpyUpdater(TwinUpdater[SACConfig]):
         drawn, values, futures = self._look(batch, alpha)
         slopes = [(value - futures) / np.float32(n) for value in values]
 
-        def learn(critic: Critic, slope: Vector) -> Vector:
+        def learn(critic: Critic, slope: Vector) -> tuple[Vector, Vector]:
             critic.descend(slope, other)
             critic.follow()
-            return critic.of_chosen()
+            return critic.of_chosen(), critic.of_action(self._of_action)
 
-        chosen = self.both(lambda: learn(one, slopes[0]), lambda: learn(two, slopes[1]))
-        # Of the smaller value alone.
-        first_is_least, slope = chosen[0] <= chosen[1], np.empty_like(drawn.action)
-        self.both(
-            lambda: one.of_action(np.flatnonzero(first_is_least), self._of_action, slope),
-            lambda: two.of_action(np.flatnonzero(~first_is_least), self._of_action, slope),
-        )
+        # Slopes in the actions are computed before it is known whose value is the smaller one: two threads need not meet.
+        (chosen1, slope1), (chosen2, slope2) = self.both(lambda: learn(one, slopes[0]), lambda: learn(two, slopes[1]))
+        slope = np.where(chosen1 <= chosen2, slope1, slope2)
         slope *= np.float32(-1 / n)
         self.backward(drawn.slopes(slope, alpha / n))
         self.descend("policy", learning_rate)
@@ -111,14 +107,18 @@ class NumpyUpdater(TwinUpdater[SACConfig]):
     def _look(self, batch: Transitions, alpha: float) -> tuple[Squashed, tuple[Vector, Vector], Vector]:
         """The policy's actions in the states, both critics' values of the actions taken, and the targets of these values."""
         self.ready(batch)
-        rows = self._of_action
-        drawn, following = self.both(
-            lambda: self._drawn(self._now, batch.noise, self._chosen[rows]),
-            lambda: self._drawn(self._next, batch.next_noise, self._following[rows]),
-        )
-        (value1, future1), (value2, future2) = self.both(self._critics[0].look, self._critics[1].look)
-        soft = np.minimum(future1, future2) - np.float32(alpha) * following.log_probability
-        return drawn, (value1, value2), batch.reward + batch.discount * soft
+        rows, (one, two) = self._of_action, self._critics
+
+        def now() -> tuple[Squashed, tuple[Vector, Vector]]:
+            return self._drawn(self._now, batch.noise, self._chosen[rows]), (one.of_taken(), two.of_taken())
+
+        def following() -> Vector:
+            drawn = self._drawn(self._next, batch.next_noise, self._following[rows])
+            soft = np.minimum(one.of_following(), two.of_following()) - np.float32(alpha) * drawn.log_probability
+            return batch.reward + batch.discount * soft
+
+        (drawn, values), targets = self.both(now, following)
+        return drawn, values, targets
 
     def _alpha(self) -> float:
         return math.exp(float(self._w["temperature.log"][0]))

@@ -31,8 +31,7 @@ class NumpyUpdater(TwinUpdater[TD3Config]):
             return
         action = self._act()
         one.of_chosen()
-        slope = np.empty_like(action)
-        one.of_action(np.arange(len(batch.reward)), self._of_action, slope)
+        slope = one.of_action(self._of_action)
         slope *= -1 / n
         slope *= 1 - action * action
         self.backward(slope)
@@ -60,12 +59,16 @@ class NumpyUpdater(TwinUpdater[TD3Config]):
     def _look(self, batch: Transitions) -> tuple[tuple[Vector, Vector], Vector]:
         """Both critics' values of the actions taken, and the targets of these values."""
         self.ready(batch)
+        one, two = self._critics
         most = np.float32(self.config.target_noise_clip)
-        noise = np.float32(self.config.target_noise) * batch.next_noise.T
-        action = np.tanh(self._next.forward(self._target_layers)) + np.minimum(np.maximum(noise, -most), most)
-        self._following[self._of_action] = np.minimum(np.maximum(action, np.float32(-1)), np.float32(1))
-        (value1, future1), (value2, future2) = self.both(self._critics[0].look, self._critics[1].look)
-        return (value1, value2), batch.reward + batch.discount * np.minimum(future1, future2)
+
+        def following() -> Vector:
+            noise = np.float32(self.config.target_noise) * batch.next_noise.T
+            action = np.tanh(self._next.forward(self._target_layers)) + np.minimum(np.maximum(noise, -most), most)
+            self._following[self._of_action] = np.minimum(np.maximum(action, np.float32(-1)), np.float32(1))
+            return batch.reward + batch.discount * np.minimum(one.of_following(), two.of_following())
+
+        return self.both(lambda: (one.of_taken(), two.of_taken()), following)
 
     def _act(self) -> Vector:
         """The policy's actions in the states, [D, N], also written to their place among a critic's inputs."""

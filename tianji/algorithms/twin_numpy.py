@@ -13,7 +13,6 @@ from functools import partial
 from typing import Any, Generic, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tianji.algorithms.adam import SCALES, Adam, moments
 from tianji.algorithms.flat import Vector
@@ -65,12 +64,12 @@ class Pass:
                 d *= self._x[i][:-1] > 0
                 slope = d
 
-    def of_inputs(self, layers: list[Vector], slope: Vector, columns: NDArray[np.int64], rows: slice) -> Vector:
-        """Slopes of some rows of the inputs in some columns, [rows, C], from those of the outputs there, [O, C]."""
+    def of_inputs(self, layers: list[Vector], slope: Vector, rows: slice) -> Vector:
+        """Slopes of some rows of the inputs, [rows, N], from those of the outputs, [O, N]."""
         for i in range(len(layers) - 1, 0, -1):
-            d = np.empty((len(layers[i]) - 1, slope.shape[1]), np.float32)
+            d = self._d[i - 1]
             _spread(layers[i][:-1], slope, d)
-            d *= self._x[i][:-1].take(columns, axis=1) > 0
+            d *= self._x[i][:-1] > 0
             slope = d
         return layers[0][rows] @ slope
 
@@ -108,10 +107,17 @@ class Critic:
     def allocate(self, taken: Vector, following: Vector, chosen: Vector) -> None:
         """Take the inputs, [F + D + 1, N]: states with the actions taken, next states and states with the policy's actions."""
         self._taken, self._following, self._chosen = (Pass(x, self.hidden) for x in (taken, following, chosen))
+        self._ones = np.ones((1, taken.shape[1]), np.float32)
 
-    def look(self) -> tuple[Vector, Vector]:
-        """Values of the actions taken, and those of the next actions by the target network, [N] each."""
-        return self._taken.forward(self._layers)[0], self._following.forward(self._targets)[0]
+    def of_taken(self) -> Vector:
+        """Values of the actions taken, [N]."""
+        values: Vector = self._taken.forward(self._layers)[0]
+        return values
+
+    def of_following(self) -> Vector:
+        """Values of the next actions by the target network, [N]."""
+        values: Vector = self._following.forward(self._targets)[0]
+        return values
 
     def of_chosen(self) -> Vector:
         """Values of the policy's actions, [N]."""
@@ -127,10 +133,9 @@ class Critic:
         """Move the target network towards this one."""
         drift(self._their, self._own, self._tau, self._moved)
 
-    def of_action(self, columns: NDArray[np.int64], rows: slice, out: Vector) -> None:
-        """Write the slopes of a sum of values of the policy's actions, [D, N], in some columns."""
-        ones = np.ones((1, len(columns)), np.float32)
-        out[:, columns] = self._chosen.of_inputs(self._layers, ones, columns, rows)
+    def of_action(self, rows: slice) -> Vector:
+        """Slopes of the values of the policy's actions in these actions, [D, N], after `of_chosen`."""
+        return self._chosen.of_inputs(self._layers, self._ones, rows)
 
 
 class TwinUpdater(ABC, Generic[C]):
