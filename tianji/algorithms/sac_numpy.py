@@ -115,7 +115,8 @@ class NumpyUpdater(TwinUpdater[SACConfig]):
         def following() -> Vector:
             drawn = self._drawn(self._next, batch.next_noise, self._following[rows])
             soft = np.minimum(one.of_following(), two.of_following()) - np.float32(alpha) * drawn.log_probability
-            return batch.reward + batch.discount * soft
+            targets: Vector = batch.reward + batch.discount * soft
+            return targets
 
         (drawn, values), targets = self.both(now, following)
         return drawn, values, targets
