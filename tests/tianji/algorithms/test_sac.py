@@ -23,6 +23,8 @@ from tianji.environments.description import EnvDescription
 UPDATERS = [NumpyUpdater, TorchUpdater]
 TWO = Actions("box", (0, 0), (2,), "<f4", (), (-1.0, -3.0), (1.0, 5.0), squash=True)
 FEATURES = 5
+EPSILON = 1e-4
+"""Large enough that rounding of gradients near zero moves no weight."""
 REACH = EnvDescription("Reach-v0", (FEATURES,), "<f4", 0, TWO)
 
 
@@ -126,7 +128,7 @@ class Reference:
 @pytest.mark.parametrize("bounds", [(-20.0, 2.0), (-0.05, 0.05)], ids=["wide", "clamped"])
 def test_an_update_is_that_of_the_papers_pseudo_code(kind, hidden, bounds):
     actions = TWO.__class__(**{**vars(TWO), "log_scale_bounds": bounds})
-    network, config = TwinCritics(FEATURES, hidden, actions), SACConfig(learning_rate=1e-3, critic_learning_rate=3e-3, tau=0.1)
+    network, config = TwinCritics(FEATURES, hidden, actions), SACConfig(learning_rate=1e-3, critic_learning_rate=3e-3, tau=0.1, adam_epsilon=EPSILON)
     flat = network.initialise(3)
     updater, reference = kind(network, config, flat), Reference(network, config, flat)
     updater.target[:] = updater.flat
@@ -150,7 +152,7 @@ def test_hand_derived_gradients_equal_autograd():
     reference.step(batch)
     expected = flat_of(network, reference.modules, reference.log_temperature, lambda parameter: parameter.grad)
     assert np.abs(expected).max() > 0.1
-    np.testing.assert_allclose(updater.grad, expected, rtol=1e-3, atol=1e-6)
+    np.testing.assert_allclose(updater.grad, expected, rtol=1e-3, atol=3e-6)
 
 
 def test_bytes_are_scaled_for_the_policy_and_the_critics_alike():
@@ -186,7 +188,7 @@ def test_a_helper_changes_no_bit():
 @pytest.mark.parametrize("first", UPDATERS)
 @pytest.mark.parametrize("second", UPDATERS)
 def test_either_updater_goes_on_from_the_others_state(first, second):
-    network, config = TwinCritics(FEATURES, (16,), TWO), SACConfig(tau=0.1)
+    network, config = TwinCritics(FEATURES, (16,), TWO), SACConfig(tau=0.1, adam_epsilon=EPSILON)
     one, other = (kind(network, config, network.initialise(seed)) for kind, seed in ((first, 0), (second, 1)))
     for seed in range(3):
         one.step(batch_of(seed), 1e-3)

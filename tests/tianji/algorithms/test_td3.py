@@ -17,6 +17,8 @@ from tianji.environments.actions import Actions
 UPDATERS = [NumpyUpdater, TorchUpdater]
 TWO = Actions("box", (0, 0), (2,), "<f4", (), (-1.0, -3.0), (1.0, 5.0), squash=True)
 FEATURES = 5
+EPSILON = 1e-4
+"""Large enough that rounding of gradients near zero moves no weight."""
 OWNERS = ("policy", "q1", "q2")
 
 
@@ -103,7 +105,7 @@ class Reference:
 @pytest.mark.parametrize("hidden", [(), (7,), (16, 12)], ids=len)
 @pytest.mark.parametrize("every", [1, 2, 3])
 def test_updates_are_those_of_the_papers_algorithm(kind, hidden, every):
-    network, config = Deterministic(FEATURES, hidden, TWO), TD3Config(tau=0.1, policy_every=every)
+    network, config = Deterministic(FEATURES, hidden, TWO), TD3Config(tau=0.1, policy_every=every, adam_epsilon=EPSILON)
     flat = network.initialise(3)
     updater, reference = kind(network, config, flat), Reference(network, config, flat)
     for seed in range(7):
@@ -123,7 +125,7 @@ def test_hand_derived_gradients_equal_autograd():
     reference.step(batch)
     expected = reference.flat(reference.modules, lambda parameter: parameter.grad)
     assert np.abs(expected).max() > 0.1
-    np.testing.assert_allclose(updater.grad, expected, rtol=1e-3, atol=1e-6)
+    np.testing.assert_allclose(updater.grad, expected, rtol=1e-3, atol=3e-6)
 
 
 def test_a_helper_changes_no_bit():
@@ -140,7 +142,7 @@ def test_a_helper_changes_no_bit():
 @pytest.mark.parametrize("second", UPDATERS)
 def test_either_updater_goes_on_from_the_others_state(first, second):
     """Also between two updates of the policy."""
-    network, config = Deterministic(FEATURES, (16,), TWO), TD3Config(tau=0.1, policy_every=3)
+    network, config = Deterministic(FEATURES, (16,), TWO), TD3Config(tau=0.1, policy_every=3, adam_epsilon=EPSILON)
     one, other = (kind(network, config, network.initialise(seed)) for kind, seed in ((first, 0), (second, 1)))
     for seed in range(4):
         one.step(batch_of(seed), 1e-3)
