@@ -128,7 +128,10 @@ class Reference:
 @pytest.mark.parametrize("bounds", [(-20.0, 2.0), (-0.05, 0.05)], ids=["wide", "clamped"])
 def test_an_update_is_that_of_the_papers_pseudo_code(kind, hidden, bounds):
     actions = TWO.__class__(**{**vars(TWO), "log_scale_bounds": bounds})
-    network, config = TwinCritics(FEATURES, hidden, actions), SACConfig(learning_rate=1e-3, critic_learning_rate=3e-3, tau=0.1, adam_epsilon=EPSILON)
+    network, config = (
+        TwinCritics(FEATURES, hidden, actions),
+        SACConfig(learning_rate=1e-3, critic_learning_rate=3e-3, tau=0.1, adam_epsilon=EPSILON),
+    )
     flat = network.initialise(3)
     updater, reference = kind(network, config, flat), Reference(network, config, flat)
     updater.target[:] = updater.flat
