@@ -66,6 +66,6 @@ def test_affinity_and_quota_both_limit(monkeypatch, granted, usable):
 
 
 def test_libraries_are_not_told_which_kernels_to_take():
-    told = {name: "1" for name in cores.KERNELS} | {"OMP_NUM_THREADS": "1", "PATH": "/bin"}
+    told = dict.fromkeys(cores.KERNELS, "1") | {"OMP_NUM_THREADS": "1", "PATH": "/bin"}
     assert cores.choosing_freely(told) == {"OMP_NUM_THREADS": "1", "PATH": "/bin"}
     assert "OPENBLAS_CORETYPE" in cores.KERNELS
