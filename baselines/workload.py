@@ -45,8 +45,7 @@ class Evaluation(Settings):
     episodes: Annotated[int, Meta(ge=2)] = 20
     """Episodes for each snapshot."""
     sampled: bool = False
-    """Whether the policy's actions are sampled, as the RL Baselines3 Zoo does for Atari games: with the best ones a rally may
-    never end. False: they are the best ones."""
+    """Whether actions are sampled, as the RL Baselines3 Zoo does for Atari games: with the best ones a rally may never end."""
     averaged: Positive = 10
     """Number of snapshots in a row whose mean must reach the threshold. The last of them is the crossing."""
     in_a_row: Positive = 3
