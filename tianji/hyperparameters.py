@@ -283,43 +283,9 @@ class DQNConfig(ReplayConfig):
     """Largest norm of the gradient. Longer gradients are scaled down to it."""
 
 
-class SACConfig(ReplayConfig):
-    """Soft actor-critic (Haarnoja et al., 2018, arXiv 1812.05905) for actions that are numbers: two critics, their target
-    networks, and a temperature that is learnt."""
+class TwinConfig(ReplayConfig, kw_only=True):
+    """Settings that SAC and TD3 share: two critics and target networks, for actions that are numbers, squashed by tanh."""
 
-    networks = ("mlp-twin",)
-    discipline = "reactor"  # Beside an update, sampling takes next to nothing; waking up for messages takes more.
-
-    train_every_steps: Positive = 8
-    """Environment steps, summed over actors, between two rounds of updates."""
-    updates: Positive = 8
-    """Updates in one round, each of both critics, the policy and the temperature."""
-    batch_size: Positive = 256
-    """Transitions in one minibatch, drawn from the replay."""
-    replay_capacity: Positive = 1_000_000
-    """Transitions that the replay of one group holds. The oldest are overwritten."""
-    learning_starts: Count = 100
-    """Environment steps that must be in the replay before the first update. Until then actions are uniform within bounds."""
-    learning_rate: PositiveFloat = 3e-4
-    """Adam's learning rate for the policy."""
-    critic_learning_rate: PositiveFloat | None = None
-    """Adam's learning rate for the critics and the temperature. None: that of the policy."""
-    tau: Annotated[float, Meta(gt=0, le=1)] = 0.005
-    """Share by which the target networks move towards the critics after each update."""
-    temperature: PositiveFloat | Literal["auto"] = "auto"
-    """Weight of the entropy (alpha). `auto`: it begins at 1, and is learnt so that the entropy becomes `target_entropy`."""
-    target_entropy: float | None = None
-    """Entropy at which a learnt temperature aims, in nats, of actions scaled to -1..1. None: minus the number of actions."""
-
-    def form(self, algo: str, actions: ActionsConfig) -> ActionsConfig:
-        return _squashed(algo, actions)
-
-
-class TD3Config(ReplayConfig):
-    """Twin delayed DDPG (Fujimoto et al., 2018, arXiv 1802.09477) for actions that are numbers: a deterministic policy, two
-    critics, and target networks of all three."""
-
-    networks = ("mlp-deterministic",)
     discipline = "reactor"  # Beside an update, sampling takes next to nothing; waking up for messages takes more.
 
     train_every_steps: Positive = 8
@@ -332,10 +298,37 @@ class TD3Config(ReplayConfig):
     """Transitions that the replay of one group holds. The oldest are overwritten."""
     learning_starts: Count = 100
     """Environment steps that must be in the replay before the first update. Until then actions are uniform within bounds."""
+    tau: Annotated[float, Meta(gt=0, le=1)] = 0.005
+    """Share by which target networks move towards the others: after each update, and with TD3 after those of the policy."""
+
+    def form(self, algo: str, actions: ActionsConfig) -> ActionsConfig:
+        if actions.exploration == "state":
+            raise ValueError(f"actions.exploration 'state' is for algo ppo and impala, not {algo}")
+        return msgspec.structs.replace(actions, bounds="squash")
+
+
+class SACConfig(TwinConfig):
+    """Soft actor-critic (Haarnoja et al., 2018, arXiv 1812.05905), with a temperature that is learnt."""
+
+    networks = ("mlp-twin",)
+
+    learning_rate: PositiveFloat = 3e-4
+    """Adam's learning rate for the policy."""
+    critic_learning_rate: PositiveFloat | None = None
+    """Adam's learning rate for the critics and the temperature. None: that of the policy."""
+    temperature: PositiveFloat | Literal["auto"] = "auto"
+    """Weight of the entropy (alpha). `auto`: it begins at 1, and is learnt so that the entropy becomes `target_entropy`."""
+    target_entropy: float | None = None
+    """Entropy at which a learnt temperature aims, in nats, of actions scaled to -1..1. None: minus the number of actions."""
+
+
+class TD3Config(TwinConfig):
+    """Twin delayed DDPG (Fujimoto et al., 2018, arXiv 1802.09477), with a deterministic policy and a target network of it."""
+
+    networks = ("mlp-deterministic",)
+
     learning_rate: PositiveFloat = 1e-3
     """Adam's learning rate."""
-    tau: Annotated[float, Meta(gt=0, le=1)] = 0.005
-    """Share by which target networks move towards the others, at each update of the policy."""
     policy_every: Positive = 2
     """Updates of the critics for each one of the policy and the target networks."""
     exploration_noise: NonNegativeFloat = 0.1
@@ -344,16 +337,6 @@ class TD3Config(ReplayConfig):
     """Standard deviation of the noise on the target policy's actions, scaled to -1..1."""
     target_noise_clip: PositiveFloat = 0.5
     """Largest absolute value of that noise."""
-
-    def form(self, algo: str, actions: ActionsConfig) -> ActionsConfig:
-        return _squashed(algo, actions)
-
-
-def _squashed(algo: str, actions: ActionsConfig) -> ActionsConfig:
-    """The settings of a policy whose numbers go through tanh; raise `ValueError` for what it cannot have."""
-    if actions.exploration == "state":
-        raise ValueError(f"actions.exploration 'state' is for algo ppo and impala, not {algo}")
-    return msgspec.structs.replace(actions, bounds="squash")
 
 
 ALGORITHMS: dict[str, type[Hyperparameters]] = {

@@ -35,8 +35,7 @@ class Policy:
 
     def greedy(self, features: np.ndarray) -> np.ndarray:
         """Best actions [N, ...] for encoded observations [N, ...]: those with the highest probability, density or value."""
-        blocks = self.network.views(self.weights)
-        scores = self.network.scores(blocks, self.network.normalise(blocks, features))
+        scores = self._scores(features)
         if isinstance(self.network, ActionValueNetwork):
             return np.asarray(scores.argmax(axis=1))
         return from_scores(self.network.actions, scores).mode()
@@ -46,9 +45,11 @@ class Policy:
 
         Not for networks of action values, nor for policies without probabilities.
         """
+        return from_scores(self.network.actions, self._scores(features)).sample(noise)[0]
+
+    def _scores(self, features: np.ndarray) -> np.ndarray:
         blocks = self.network.views(self.weights)
-        scores = self.network.scores(blocks, self.network.normalise(blocks, features))
-        return from_scores(self.network.actions, scores).sample(noise)[0]
+        return self.network.scores(blocks, self.network.normalise(blocks, features))
 
 
 def save_policy(path: Path, policy: Policy, **metadata: str) -> None:

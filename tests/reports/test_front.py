@@ -96,21 +96,27 @@ def test_a_small_session_has_a_column_of_its_own():
     assert front.waiting(data) == []
 
 
-def test_rates_of_pictures_are_ratios_of_steps_a_second_over_the_quickest_form():
+@pytest.mark.parametrize(
+    ("of", "files", "count", "best_forms"),
+    [
+        ("Pictures", front.RATES["Pictures"], 4, ["Stable-Baselines3, all threads"] * 2),
+        ("SAC", ["sac-brief"], 3, ["SBX, all threads", "SBX"]),
+    ],
+)
+def test_rates_are_ratios_of_steps_a_second_over_the_quickest_form(of, files, count, best_forms):
     again = REFERENCE.parents[1] / "again" / "convergence"
-    pictures = front.RATES["Pictures"]
-    data = dataset.load([again / f"{name}.parquet" for name in pictures])
+    data = dataset.load([again / f"{name}.parquet" for name in files])
     found = front.rates(data)
-    assert [(one.workload, one.blocks) for one in found] == [(name, 5) for name in pictures]
+    assert [(one.workload, one.blocks) for one in found] == [(name, 5) for name in front.RATES[of]]
+    assert [one.title for one in found] == best_forms
     every = data.series["crossings"]
     every = every[every["threshold_kind"] == "training"].assign(rate=lambda runs: runs["measured_steps"] / runs["measured_s"])
     for one in found:
-        of = every[every["workload"] == one.workload].pivot(index="block", columns="system", values="rate")
-        logs = np.log(of)
-        forms = [name for name in of if name.startswith("sb3")]
+        rate = every[every["workload"] == one.workload].pivot(index="block", columns="system", values="rate")
+        logs = np.log(rate)
+        forms = [name for name in rate if not name.startswith("tianji")]
         best = logs[forms].mean().idxmax()
-        assert len(forms) == 4
-        assert one.title == {"sb3-threads": "Stable-Baselines3, all threads"}[best]
+        assert len(forms) == count
         apart = logs["tianji"] - logs[best]
         assert one.ratio.value == pytest.approx(np.exp(apart.mean()))
         half = 2.776 * apart.std() / 5**0.5

@@ -1,4 +1,4 @@
-"""Soft actor-critic (Haarnoja et al., 2018, arXiv 1812.05905): minibatches, exploration, and the sizes of its updates.
+"""Soft actor-critic (SAC; Haarnoja et al., 2018, arXiv 1812.05905): what an update computes, and how actors explore.
 
 As for DQN, an update is written twice: in torch (`tianji.algorithms.sac_torch`), and with hand-derived gradients in NumPy
 (`tianji.algorithms.sac_numpy`). Both take the noise of sampled actions with the batch, so that they compute the same.
@@ -7,8 +7,8 @@ An update has four steps, each under the weights that the one before left. With 
 and in the state, their log-probabilities l' and l, and alpha the temperature before the update:
 
 1. the temperature descends on -log alpha mean(l + target entropy);
-2. both critics descend on half the mean squared error to r + gamma (min Q'(s', a') - alpha l'), which is r where the episode
-   terminated; Q' are the target networks;
+2. both critics descend on half the mean squared error to r + gamma (min Q'(s', a') - alpha l'). Q' are the target networks;
+   where the episode terminated the target is r;
 3. the policy descends on mean(alpha l - min Q(s, a));
 4. target networks move towards the critics by `tau`.
 """

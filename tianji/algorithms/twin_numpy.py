@@ -21,9 +21,9 @@ from tianji.algorithms.second_core import WORTH, Helper, Later
 from tianji.algorithms.state import Arrays
 from tianji.algorithms.transitions import Transitions
 from tianji.algorithms.twin import CRITICS, TwinCritics
-from tianji.hyperparameters import SACConfig, TD3Config
+from tianji.hyperparameters import TwinConfig
 
-C = TypeVar("C", bound=SACConfig | TD3Config)
+C = TypeVar("C", bound=TwinConfig)
 Product = Callable[[int, Vector, Vector], object]
 """Takes the number of a layer and two matrices whose product is the layer's gradient."""
 T = TypeVar("T")
@@ -95,9 +95,7 @@ class Critic:
         vectors of the network: weights, weights of target networks, and gradients.
     """
 
-    def __init__(
-        self, network: TwinCritics, config: SACConfig | TD3Config, name: str, flat: Vector, target: Vector, grad: Vector
-    ) -> None:
+    def __init__(self, network: TwinCritics, config: TwinConfig, name: str, flat: Vector, target: Vector, grad: Vector) -> None:
         piece, self.hidden, self._tau = network.pieces()[name], network.hidden, np.float32(config.tau)
         self._own, self._their, self._grad = flat[piece], target[piece], grad[piece]
         self._layers, self._targets, self._gradients = (network.layers(vector, name) for vector in (flat, target, grad))
