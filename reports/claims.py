@@ -96,6 +96,8 @@ class Evidence(Struct, frozen=True, kw_only=True):
     value: float | None = None
     ci_low: float | None = None
     ci_high: float | None = None
+    corrected_low: float | None = None
+    """Lower end of the interval, widened for the number of claims; the verdict is by it."""
     n: int = 0
     measured: str = "-"
     machine: str | None = None
@@ -216,13 +218,15 @@ def _of_row(data: Dataset, claim: Claim, reading: Reading, row: Row, family: int
     kind, cores = claim.hardware, data.environments[row["machine"]]["cpu_usable"]
     own = kind is not None and cores >= kind.cores and (not kind.testbeds or row["testbed"] in kind.testbeds)
     leading, fault, steelman = _leading(data, row), impossible(row), {row["system"], row["baseline"]} & set(SAME_CODE)
+    low = _corrected(leading, family)
     return Evidence(
         reading=reading.title,
         system=row["system"],
-        verdict=_of_leading(leading, claim, family, own_hardware=own, fault=fault),
+        verdict=_of_leading(leading, low, claim, own_hardware=own, fault=fault),
         value=leading["value"],
         ci_low=leading["ci_low"],
         ci_high=leading["ci_high"],
+        corrected_low=low,
         n=leading["n"],
         measured=Words("claims.j2", claim).say("measured", row, leading, fault, bool(steelman)),
         machine=f"{where}{row['machine']}",
@@ -240,14 +244,16 @@ def _leading(data: Dataset, row: Row) -> Row:
     return data.table.one(metric=RESTRICTED, **{key: row[key] for key in keys if key in row}) or row
 
 
-def _of_leading(row: Row, claim: Claim, family: int, *, own_hardware: bool, fault: bool) -> ClaimVerdict:
-    low, high = row["ci_low"], row["ci_high"]
-    if low is not None and fault and low > row["nodes"]:
+def _corrected(row: Row, family: int) -> float | None:
+    low = row["ci_low"]
+    return None if low is None else widened(row["value"], low, row["ci_high"], row["n"], family)[0]
+
+
+def _of_leading(row: Row, low: float | None, claim: Claim, *, own_hardware: bool, fault: bool) -> ClaimVerdict:
+    if low is not None and fault and row["ci_low"] > row["nodes"]:
         # Nothing of what cannot be speaks for a claim.
         return "inconclusive"
-    if low is not None:
-        low = widened(row["value"], low, high, row["n"], family)[0]
-    return verdict(low, high, claim.value, share=claim.published is None, own_hardware=own_hardware)
+    return verdict(low, row["ci_high"], claim.value, share=claim.published is None, own_hardware=own_hardware)
 
 
 def verdict(low: float | None, high: float | None, claimed: float | None, *, share: bool, own_hardware: bool) -> ClaimVerdict:

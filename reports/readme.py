@@ -26,6 +26,7 @@ from reports.pairs import REFERENCE, RELAXED, first_runs
 from reports.plots import DARK, LIGHT, draw
 from reports.tables import number
 from reports.training import EARLIEST, band
+from reports.verdict import MOST_BLOCKS
 from reports.waiting import Mapped
 
 BEGIN = "<!-- results: made by `nox -s readme`; not by hand -->"
@@ -81,6 +82,7 @@ def block(data: Dataset, judged: Sequence[Judged], pictures: str) -> str:
         rates=front.rates(data),
         waiting=front.waiting(data),
         papers=front.papers(judged),
+        most=MOST_BLOCKS,
         dates=sorted(str(date) for date in commits.values() if date),
         pictures=_pictures(data, pictures) if shown else "",
     )
@@ -91,16 +93,12 @@ def _texts(line: front.Line) -> list[str]:
     return [f"{line.title} †" if marked else line.title, *line.cells, *map(front.said, line.verdicts)]
 
 
-def _more(head: Headline) -> list[str]:
-    """Verdicts that the table has no column for: a sentence for each question."""
+def _more(head: Headline) -> dict[str, str]:
+    """Verdicts that the table has no column for, by workload."""
     told: dict[str, dict[str, list[str]]] = {}
     for one in front.of_one_workload(head):
-        where = f"On {one.question.workloads[0]} TianJi is, with {one.question.algorithm.upper()}"
-        told.setdefault(where, {}).setdefault(one.said, []).append(one.title)
-    return [
-        f"{where}: {'; '.join(f'{said} (' + ', '.join(titles) + ')' for said, titles in own.items())}."
-        for where, own in told.items()
-    ]
+        told.setdefault(one.question.workloads[0], {}).setdefault(one.said, []).append(one.title)
+    return {name: ", ".join(f"{said} ({', '.join(some)})" for said, some in own.items()) for name, own in told.items()}
 
 
 def _pictures(data: Dataset, folder: str) -> str:
