@@ -11,7 +11,7 @@ import numpy as np
 from baselines.space import Scalar, Space, equal_parts
 from baselines.system import Recorder, System, Task
 from baselines.workload import Workload
-from tianji.config import ActionsConfig, DQNConfig, IMPALAConfig, NormaliseConfig, PPOConfig, SACConfig, TD3Config, TrainConfig
+from tianji.config import ActionsConfig, DQNConfig, IMPALAConfig, PPOConfig, SACConfig, TD3Config, TrainConfig
 from tianji.disciplines.auto import Choice
 from tianji.disciplines.registry import samples_beside
 from tianji.division import actors_by_need
@@ -77,7 +77,7 @@ class SameCode(System):
             atari=w.games,
             simulator=w.simulator,
             actions=w.actions or ActionsConfig(),
-            normalise=w.normalise or NormaliseConfig(),
+            normalise=w.normaliser,
             device=w.device or "cpu",
             update_seconds=w.update_seconds,
             horizon_steps=w.horizon_steps,

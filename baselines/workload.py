@@ -189,6 +189,19 @@ class Workload(Settings, kw_only=True):
         return "actions that are numbers are not translated to it" if isinstance(self.actions, ActionsConfig) else None
 
     @property
+    def beyond_gaussians(self) -> str | None:
+        """As `beyond_choices`, but for a program with PPO's independent Gaussians and normalisation."""
+        if self.algo != "ppo":
+            return self.beyond_choices
+        gaussian = self.actions if isinstance(self.actions, ActionsConfig) else ActionsConfig()
+        if gaussian.exploration == "state":
+            return "state-dependent exploration is not translated to it"
+        plain = ActionsConfig()
+        if (gaussian.log_scale_min, gaussian.log_scale_max) != (plain.log_scale_min, plain.log_scale_max):
+            return "bounds of the deviation are not translated to it"
+        return None
+
+    @property
     def squashes(self) -> bool:
         """Whether its algorithm has squashed actions, whatever the table [actions] says."""
         return self.algo in ("sac", "td3")
@@ -196,7 +209,22 @@ class Workload(Settings, kw_only=True):
     @property
     def normalises(self) -> bool:
         """Whether observations or rewards are normalised."""
-        return isinstance(self.normalise, NormaliseConfig) and (self.normalise.observations or self.normalise.rewards)
+        return self.normalises_observations or self.normalises_rewards
+
+    @property
+    def normaliser(self) -> NormaliseConfig:
+        """The table [normalise]; without one, that of no normalisation."""
+        return self.normalise or NormaliseConfig()
+
+    @property
+    def normalises_observations(self) -> bool:
+        """Whether observations are normalised."""
+        return self.normaliser.observations
+
+    @property
+    def normalises_rewards(self) -> bool:
+        """Whether rewards are normalised."""
+        return self.normaliser.rewards
 
     @property
     def pictures(self) -> bool:
@@ -211,15 +239,14 @@ class Workload(Settings, kw_only=True):
     def describe(self) -> EnvDescription:
         """The environment, as every system sees it; raises as `tianji.environments.making.describe` does."""
         found = describe(self.env, self.games, self.simulator).seen_by(self.network.kind)
-        normalised = isinstance(self.normalise, NormaliseConfig) and self.normalise.observations
         if isinstance(self.actions, ActionsConfig) is not (found.actions.kind == "box"):
             raise ConfigError(f"workload {self.id}: a table [actions] belongs to actions that are numbers, and to nothing else")
         actions = found.actions.under(self.actions) if isinstance(self.actions, ActionsConfig) else found.actions
-        return replace(found, actions=actions, normalised=normalised)
+        return replace(found, actions=actions, normalised=self.normalises_observations)
 
     def flat_network(self, describe: EnvDescription | None = None) -> FlatNetwork:
         """The network that every system trains. The environment is described if the caller has not done so."""
-        return networks.fitted(self.network, self.normalise or NormaliseConfig(), describe or self.describe())
+        return networks.fitted(self.network, self.normaliser, describe or self.describe())
 
     def check_device(self) -> None:
         """Check that its device is here. This imports torch only where a workload is for a GPU.

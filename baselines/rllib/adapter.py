@@ -8,15 +8,18 @@ import resource
 import shutil
 import tempfile
 import time
+from collections.abc import Mapping
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from baselines import rewards
 from baselines.rllib import cluster, dqn, ppo, weights
 from baselines.rllib.environment import environment, register, vectorize_mode, when_created
 from baselines.rllib.stopwatch import Stopwatch
 from baselines.space import Space
 from baselines.system import Recorder, System, Task
 from baselines.workload import Workload
+from tianji.env_settings import ActionsConfig
 
 if TYPE_CHECKING:
     from baselines.certificate import Evidence, Frozen
@@ -27,6 +30,7 @@ PROGRESS_S = 0.5
 """Minimum seconds between two progress reports. One iteration of RLlib may take longer."""
 RUNNERS = "env_runners"
 """Option: the number of remote env runners."""
+MOVING = "Statistics by which observations are normalised move at every step, not once a round."
 ALGORITHMS: dict[str, ModuleType] = {"ppo": ppo, "dqn": dqn}
 
 
@@ -42,6 +46,8 @@ class RLlib(System):
     """Numbers of remote env runners among which tuning chooses; 0: it samples in the learner's process."""
     probe = True
     """Whether episodes are recorded in its env runners."""
+    gaussians = True
+    """Whether actions that are numbers, and normalisation, are translated to it."""
 
     def __init__(self) -> None:
         self._algorithm: Any = None
@@ -55,7 +61,7 @@ class RLlib(System):
 
     def unable(self, workload: Workload) -> str | None:
         return (
-            workload.beyond_choices
+            (workload.beyond_gaussians if self.gaussians else workload.beyond_choices)
             or workload.beyond_common
             or ("pictures are not translated to it" if workload.pictures else None)
         )
@@ -74,6 +80,8 @@ class RLlib(System):
         own: list[str] = self.translation(task.workload).deviations(task.workload, sampling, max(1, self.learners(task)))
         told = [
             *own,
+            *([MOVING] if task.workload.normalises else []),
+            *([rewards.ALONE] if task.workload.normalises_rewards else []),
             "An episode's environment is reset in the following vector step (Gymnasium's default); that row is not counted.",
             "Our clock starts when its first training iteration is called, a few milliseconds before its first step.",
         ]
@@ -145,7 +153,8 @@ class RLlib(System):
             "gym_env_vectorize_mode": vectorize_mode(w),
             "training": training,
             "model": {"fcnet_hiddens": list(w.network.hidden), "fcnet_activation": w.network.activation}
-            | ({} if w.algo == "dqn" else {"vf_share_layers": False}),
+            | ({} if w.algo == "dqn" else {"vf_share_layers": False})
+            | ({"free_log_std": True} if isinstance(w.actions, ActionsConfig) else {}),
             **({"placement": cluster.placement(learners)} if runners and task.cluster is not None else {}),
         }
 
@@ -219,6 +228,11 @@ class RLlib(System):
         )
         if self.probe:
             config.callbacks(EpisodeProbe)
+        if task.workload.normalises_observations:
+            from ray.rllib.connectors.env_to_module import MeanStdFilter
+
+            clip = task.workload.normaliser.clip_observations
+            config.env_runners(env_to_module_connector=lambda *_, **__: MeanStdFilter(clip_by_value=clip))
         if (number := when_created(task.workload)) is not None:
             config.callbacks(on_environment_created=number)
         return config
@@ -314,7 +328,16 @@ class RLlib(System):
     def _snapshot(self, recorder: Recorder, steps: int, version: int) -> None:
         at = time.monotonic_ns()
         state = self._algorithm.learner_group.get_weights()[MODULE]
-        recorder.snapshot(at, steps, version, weights.from_rllib(self._network, state))
+        recorder.snapshot(at, steps, version, weights.from_rllib(self._network, state, self._normaliser()))
+
+    def _normaliser(self) -> Mapping[str, Any] | None:
+        """Blocks by which observations are normalised; None: they are not. Env runners have them in common."""
+        if not self._network.normalised:
+            return None
+        group = self._algorithm.env_runner_group
+        remote = group.num_remote_env_runners() > 0
+        state, *_ = group.foreach_env_runner(statistics, local_env_runner=not remote)
+        return weights.normaliser(state) or self._network.views(self._network.initialise(0))
 
     def stop(self) -> None:
         if self._algorithm is not None:
@@ -325,6 +348,14 @@ class RLlib(System):
             ray.shutdown()  # Nothing where it was not started.
         if self._directory is not None:
             shutil.rmtree(self._directory, ignore_errors=True)
+
+
+def statistics(env_runner: Any) -> Any:
+    """State of the filter of an env runner. It runs in the env runner's process."""
+    from ray.rllib.connectors.env_to_module import MeanStdFilter
+
+    (found,) = (one for one in env_runner._env_to_module.connectors if isinstance(one, MeanStdFilter))
+    return found.get_state()
 
 
 class UnprobedRLlib(RLlib):

@@ -19,6 +19,7 @@ class AsynchronousRLlib(RLlib):
     """What both have in common. They run on one host."""
 
     needs_ray = False
+    gaussians = False
     runners = (1, 2)
 
     def unable_on(self, workload: Workload, nodes: int) -> str | None:

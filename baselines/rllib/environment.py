@@ -2,6 +2,7 @@
 
 A synthetic simulator is one vector for each env runner, in which waits overlap. RLlib makes vectors by `gymnasium.make_vec`,
 and accepts a vector from a creator in the mode "vector_entry_point". It tells the number of the env runner only afterwards.
+Rewards that a workload normalises are normalised by a wrapper, because RLlib has nothing for it.
 """
 
 from __future__ import annotations
@@ -9,26 +10,40 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import gymnasium
+
+from baselines import rewards
 from baselines.workload import Workload
+from tianji.env_settings import ActionsConfig
 from tianji.environments import simulated
 
-SIMULATED = "tianji-simulated"
-"""Name in RLlib's registry, in every process of a cluster."""
+SIMULATED, NORMALISED = "tianji-simulated", "tianji-normalised"
+"""Names in RLlib's registry, in every process of a cluster."""
 
 
 def register(workload: Workload) -> None:
     """Make the environment known to Ray, which must have been started."""
-    if workload.simulator is not None:
-        from ray.tune import register_env
+    from ray.tune import register_env
 
+    if workload.simulator is not None:
         register_env(SIMULATED, make)
+    if workload.normalises_rewards:
+        register_env(NORMALISED, make_normalised)
 
 
 def environment(workload: Workload) -> dict[str, Any]:
     """Keyword arguments of `AlgorithmConfig.environment`."""
-    if workload.simulator is None:
-        return {"env": workload.env}
-    return {"env": SIMULATED, "env_config": simulated.arguments(workload.env, workload.simulator, workload.atari)}
+    # Numbers are bounded as in the workload: the environment gets the nearest one within.
+    bounds = {"normalize_actions": False, "clip_actions": True} if isinstance(workload.actions, ActionsConfig) else {}
+    if workload.simulator is not None:
+        return {"env": SIMULATED, "env_config": simulated.arguments(workload.env, workload.simulator, workload.atari)} | bounds
+    if workload.normalises_rewards:
+        clip = workload.normaliser.clip_rewards
+        return {
+            "env": NORMALISED,
+            "env_config": {"name": workload.env, "gamma": workload.for_ppo.gamma, "clip": clip},
+        } | bounds
+    return {"env": workload.env} | bounds
 
 
 def vectorize_mode(workload: Workload) -> str:
@@ -48,6 +63,12 @@ def make(context: Any) -> Any:
     """A vector where RLlib asks for one (it then gives `num_envs`), else one environment that waits by itself."""
     given = dict(context)
     return simulated.SimulatedVector(**given) if "num_envs" in given else simulated.single(**given)
+
+
+def make_normalised(context: Any) -> Any:
+    """One environment that tells its returns (`info["episode"]`) and whose rewards are normalised."""
+    env = gymnasium.wrappers.RecordEpisodeStatistics(gymnasium.make(context["name"], disable_env_checker=True))
+    return rewards.normalised(env, context["gamma"], context["clip"])
 
 
 def number(*, env: Any, env_context: Any, **_: Any) -> None:

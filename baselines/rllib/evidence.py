@@ -42,7 +42,8 @@ def _targets_of_ppo(frozen: Frozen, learner: Any) -> Evidence:
     from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 
     chunk = frozen.chunk
-    t_max, b_max = chunk["action"].shape
+    t_max, b_max = chunk["reward"].shape
+    numbers = frozen.describe.actions.deviations > 0
     order = np.nonzero(chunk["truncated"])
     place = {(int(t), int(b)): i for i, (t, b) in enumerate(zip(*order, strict=True))}
     pieces, rows = [], []
@@ -57,14 +58,14 @@ def _targets_of_ppo(frozen: Frozen, learner: Any) -> Evidence:
             pieces.append(
                 SingleAgentEpisode(
                     observations=[*(chunk["observation"][s, b] for s in steps), last],
-                    actions=[int(chunk["action"][s, b]) for s in steps],
+                    actions=[chunk["action"][s, b] if numbers else int(chunk["action"][s, b]) for s in steps],
                     rewards=[float(chunk["reward"][s, b]) for s in steps],
                     infos=[{} for _ in range(len(steps) + 1)],
                     terminated=terminated,
                     truncated=truncated,
                     extra_model_outputs={
                         Columns.ACTION_LOGP: [float(chunk["log_probability"][s, b]) for s in steps],
-                        Columns.ACTION_DIST_INPUTS: [np.zeros(frozen.describe.actions.outputs, np.float32) for _ in steps],
+                        Columns.ACTION_DIST_INPUTS: [np.zeros(frozen.describe.actions.scores, np.float32) for _ in steps],
                     },
                     len_lookback_buffer=0,
                 )
@@ -87,7 +88,7 @@ def _ppo_batch(frozen: Frozen) -> dict[str, Any]:
         "obs": rows["observation"],
         "actions": rows["action"],
         "action_logp": rows["log_probability"],
-        "action_dist_inputs": np.zeros((len(rows["action"]), frozen.describe.actions.outputs), np.float32),
+        "action_dist_inputs": np.zeros((len(rows["action"]), frozen.describe.actions.scores), np.float32),
         "advantages": rows["advantage"],
         "value_targets": rows["value_target"],
     }
@@ -126,5 +127,5 @@ def _one_step(frozen: Frozen, learner: Any, module: Any, arrays: dict[str, Any])
     return {
         "loss": np.array([loss.item()]),
         "gradient": clipped,
-        "weights": weights.from_rllib(frozen.network, _plain(module.get_state())),
+        "weights": weights.from_rllib(frozen.network, _plain(module.get_state()), frozen.network.views(frozen.weights)),
     }

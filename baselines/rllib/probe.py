@@ -41,12 +41,16 @@ class EpisodeProbe(RLlibCallback):
         env_runner.episode_probe = self
 
     def on_episode_end(self, *, episode: Any, prev_episode_chunks: Any = None, **_: Any) -> None:
-        """An episode that began in an earlier fragment comes in pieces; its return is their sum."""
+        """An episode that began in an earlier fragment comes in pieces; its return is their sum.
+
+        A learner in this process has added a row without a reward to earlier pieces, which is no step.
+        """
         at = time.monotonic_ns()
+        # An environment whose rewards are normalised tells its own return.
+        told = episode.get_infos(-1).get("episode")
         pieces = [*(prev_episode_chunks or ()), episode]
-        total = sum(float(piece.get_return()) for piece in pieces)
-        length = sum(len(piece) for piece in pieces)
-        self._records += RECORD.pack(at, total, length, self._steps)
+        total = float(told["r"]) if told else sum(float(piece.get_return()) for piece in pieces)
+        self._records += RECORD.pack(at, total, episode.t, self._steps)
 
     def on_sample_end(self, *, samples: Any, **_: Any) -> None:
         """A fragment is complete: its real transitions count (reset rows are none)."""

@@ -1,4 +1,7 @@
-"""Conversion of weights between RLlib's default modules and the flat vector of the workload's network."""
+"""Conversion of weights between RLlib's default modules and the flat vector of the workload's network.
+
+Statistics by which observations are normalised are no part of a module: a connector of its env runners holds them.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ def _names(network: FlatNetwork) -> dict[str, str]:
             place = f"{encoder}.{2 * layer}" if layer < depth else f"{head}.0"
             names[f"{tower}.{layer}.kernel"] = f"{place}.weight"
             names[f"{tower}.{layer}.bias"] = f"{place}.bias"
-    return names
+    return names | ({"policy.log_scale": "pi.log_std"} if network.name == "mlp-separate" and network.actions.deviations else {})
 
 
 def to_rllib(network: FlatNetwork, flat: Vector, like: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
@@ -47,6 +50,30 @@ def to_rllib(network: FlatNetwork, flat: Vector, like: Mapping[str, Any]) -> dic
     return state
 
 
-def from_rllib(network: FlatNetwork, state: Mapping[str, Any]) -> Vector:
-    """The flat vector of an RLlib module's state."""
-    return network.flatten({ours: np.asarray(state[theirs]).T for ours, theirs in _names(network).items()})
+def from_rllib(network: FlatNetwork, state: Mapping[str, Any], rest: Mapping[str, Any] | None = None) -> Vector:
+    """The flat vector of an RLlib module's state.
+
+    Parameters
+    ----------
+    rest
+        blocks by which observations are normalised, by our names. None: they are zero.
+    """
+    shapes = {name: shape for name, shape in network.shapes().items() if name.startswith("normaliser.")}
+    blocks = {name: np.zeros(shape, np.float32) if rest is None else np.asarray(rest[name]) for name, shape in shapes.items()}
+    return network.flatten(blocks | {ours: np.asarray(state[theirs]).T for ours, theirs in _names(network).items()})
+
+
+def normaliser(state: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The blocks by which observations are normalised, of the state of its MeanStdFilter. None: nothing was seen yet."""
+    from ray.rllib.utils.filter import SMALL_NUMBER, RunningStat
+
+    (own,) = state.values()
+    (told,) = own["running_stats"]
+    seen = RunningStat.from_state(told)
+    if not seen.num_pushes:
+        return None
+    return {
+        "normaliser.mean": seen.mean,
+        "normaliser.scale": 1 / (seen.std + SMALL_NUMBER),
+        "normaliser.clip": [own["clip_by_value"]],
+    }

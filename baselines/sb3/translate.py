@@ -12,7 +12,7 @@ from msgspec import UNSET
 from baselines.workload import Workload
 from programs.cli import ConfigError
 from tianji.algorithms.networks import FlatNetwork, Vector
-from tianji.config import ActionsConfig, NormaliseConfig
+from tianji.config import ActionsConfig
 from tianji.environments.atari import is_atari
 from tianji.hyperparameters import ReplayConfig
 
@@ -117,12 +117,11 @@ def _ppo(w: Workload) -> dict[str, Any]:
 
 def _normalisation(w: Workload) -> dict[str, Any]:
     """Arguments of its `VecNormalize`."""
-    assert isinstance(w.normalise, NormaliseConfig)
     return {
-        "norm_obs": w.normalise.observations,
-        "norm_reward": w.normalise.rewards,
-        "clip_obs": w.normalise.clip_observations,
-        "clip_reward": w.normalise.clip_rewards,
+        "norm_obs": w.normaliser.observations,
+        "norm_reward": w.normaliser.rewards,
+        "clip_obs": w.normaliser.clip_observations,
+        "clip_reward": w.normaliser.clip_rewards,
         "gamma": w.for_ppo.gamma,
     }
 

@@ -52,8 +52,8 @@ def test_the_probe_counts_every_real_transition_once():
     from baselines.rllib import probe
 
     class Piece:
-        def __init__(self, rewards):
-            self.rewards = rewards
+        def __init__(self, rewards, before=0, told=None):
+            self.rewards, self.t, self.told = rewards, before + len(rewards), told
 
         def __len__(self):
             return len(self.rewards)
@@ -61,14 +61,21 @@ def test_the_probe_counts_every_real_transition_once():
         def get_return(self):
             return sum(self.rewards)
 
+        def get_infos(self, place):
+            assert place == -1
+            return {} if self.told is None else {"episode": self.told}
+
     class EnvRunner:
         pass
 
     callback, runner = probe.EpisodeProbe(), EnvRunner()
     callback.on_environment_created(env_runner=runner)
     callback.on_sample_end(samples=[Piece([1.0] * 10), Piece([1.0] * 22)])
-    callback.on_episode_end(episode=Piece([1.0] * 5), prev_episode_chunks=[Piece([1.0] * 10)])
+    # The learner has added a row without a reward to the first piece.
+    callback.on_episode_end(episode=Piece([1.0] * 5, before=10), prev_episode_chunks=[Piece([1.0] * 10 + [0.0])])
     callback.on_episode_end(episode=Piece([2.0] * 3), prev_episode_chunks=None)
+    callback.on_episode_end(episode=Piece([0.1] * 3, told={"r": -50.0}), prev_episode_chunks=None)
     records = list(probe.merged([probe.hand_over(runner)], {}))
-    assert [(value, length, steps) for _, value, length, steps in records] == [(15.0, 15, 32), (6.0, 3, 32)]
+    told = [(value, length, steps) for _, value, length, steps in records]
+    assert told == [(15.0, 15, 32), (6.0, 3, 32), (-50.0, 3, 32)]
     assert records[0][0] <= records[1][0]

@@ -38,5 +38,5 @@ def changed(name: str, **changes) -> Workload:
     """A workload of the catalogue but for some keys; a table is changed within."""
     data = msgspec.to_builtins(catalogue.load(name))
     for key, value in changes.items():
-        data[key] = data[key] | value if isinstance(value, dict) else value
+        data[key] = data.get(key, {}) | value if isinstance(value, dict) else value
     return msgspec.convert(data, Workload)
