@@ -91,7 +91,7 @@ def options(settings: dict[str, Any]) -> list[str]:
 def main() -> None:
     """Train, and record it."""
     with Run() as run:
-        register_env(run.workload["env"], make_environment)
+        register_env(run.settings["options"]["env"], make_environment)
         global_model_factory().register_actor_critic_factory(make_actor_critic)
         given = options(run.settings)
         cfg = parse_full_cfg(parse_sf_args(given)[0], given)

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+from baselines import rewards
 from baselines.separate.system import SeparateProgram
 from baselines.space import Space, equal_parts
 from baselines.system import Task
 from baselines.workload import Workload
+from tianji.env_settings import ActionsConfig
 
 UNCLIPPED = 1e9
 """Where a clip cannot be switched off: a bound that no reward and no value reaches."""
 WORKERS = "workers"
 """Its option: the number of rollout workers."""
+OLDER = {"HalfCheetah-v5": "HalfCheetah-v4"}
+"""Environments of which its Gymnasium has an older version that moves alike."""
 NEVER_S = 10**7
 """Seconds between two checkpoints, which nobody reads: more than any run takes."""
 
@@ -24,6 +29,7 @@ class SampleFactory(SeparateProgram):
     title = "Sample Factory APPO"
     environment = "sample-factory"
     module = "baselines.sample_factory.learn"
+    gaussians = True
 
     def unable(self, workload: Workload) -> str | None:
         if (reason := super().unable(workload)) is not None:
@@ -31,6 +37,8 @@ class SampleFactory(SeparateProgram):
         ppo = workload.for_ppo
         if workload.round_steps % ppo.minibatch_size and ppo.minibatch_size < workload.round_steps:
             return f"a round of {workload.round_steps} steps is not a whole number of minibatches of {ppo.minibatch_size}"
+        if workload.env not in OLDER and isinstance(workload.actions, ActionsConfig) and workload.env.endswith("-v5"):
+            return f"it has Gymnasium 0.29, which has no {workload.env}"
         if not ppo.normalise_advantages:
             return "it has no setting that leaves advantages as they are"
         return None
@@ -44,6 +52,11 @@ class SampleFactory(SeparateProgram):
             return int(task.options[WORKERS])
         environments, able = task.workload.environments, equal_parts(task.workload, len(task.cores))
         return max([n for n in able if environments // n % 2 == 0] or able)
+
+    def rollout(self, workload: Workload) -> int:
+        """Steps of a rollout: a minibatch holds whole ones."""
+        ppo = workload.for_ppo
+        return math.gcd(ppo.rollout_steps, min(ppo.minibatch_size, workload.round_steps))
 
     def takes(self, option: str) -> bool:
         return option == WORKERS
@@ -63,6 +76,19 @@ class SampleFactory(SeparateProgram):
             "Advantages are divided by the sample standard deviation of the minibatch (N - 1), not the population's (N).",
             "A round's epochs end when the actor's loss changes by less than 1e-6 from one epoch to the next.",
         ]
+        if (steps := self.rollout(task.workload)) < ppo.rollout_steps:
+            told.append(
+                f"A rollout is {steps} steps, not {ppo.rollout_steps}, because a minibatch must hold whole ones: advantages "
+                "are bootstrapped where it ends."
+            )
+        if task.workload.env in OLDER:
+            told.append(f"It has Gymnasium 0.29, where the environment is {OLDER[task.workload.env]}.")
+        if task.workload.normalises_observations:
+            told.append(
+                "Statistics of observations move with each minibatch that is trained on; what is normalised is clipped at 5."
+            )
+        if task.workload.normalises_rewards:
+            told.append(rewards.ALONE)
         if ppo.learning_rate_schedule == "linear":
             told.append(
                 "The learning rate falls after each minibatch, not after each round; it has that schedule, but no option."
@@ -74,9 +100,10 @@ class SampleFactory(SeparateProgram):
         each = w.environments // workers
         minibatch = min(ppo.minibatch_size, w.round_steps)
         return {
+            "environment": self.around(w),
             "options": {
                 "algo": "APPO",
-                "env": w.env,
+                "env": OLDER.get(w.env, w.env),
                 "seed": task.seed,
                 "device": "cpu",
                 "async_rl": True,
@@ -87,7 +114,7 @@ class SampleFactory(SeparateProgram):
                 "worker_num_splits": 2 if each % 2 == 0 else 1,
                 # It would take random steps before the first round, which nobody counts.
                 "decorrelate_envs_on_one_worker": False,
-                "rollout": ppo.rollout_steps,
+                "rollout": self.rollout(w),
                 "batch_size": minibatch,
                 "num_batches_per_epoch": w.round_steps // minibatch,
                 "shuffle_minibatches": True,
@@ -108,7 +135,8 @@ class SampleFactory(SeparateProgram):
                 "adam_eps": ppo.adam_epsilon,
                 "reward_scale": 1.0,
                 "reward_clip": UNCLIPPED,
-                "normalize_input": False,
+                "normalize_input": w.normalises_observations,
+                "adaptive_stddev": False,
                 "normalize_returns": False,
                 "use_rnn": False,
                 "encoder_mlp_layers": list(w.network.hidden),

@@ -5,6 +5,7 @@ Counts and notes are files in the program's folder. The processes with environme
 
 from __future__ import annotations
 
+import json
 import mmap
 import struct
 import time
@@ -13,6 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import gymnasium
+
+from baselines import rewards
+from baselines.separate.run import SETTINGS
 
 COUNTS, EPISODES = "steps.bin", "episodes.bin"
 COUNT = struct.Struct("<QQ")
@@ -93,7 +97,14 @@ class Counted(gymnasium.Wrapper):
         return observation, reward, terminated, truncated, info
 
 
-def make(name: str, index: int, environments: int, seed: int) -> Counted:
-    """Environment `index` of `environments`, of a run with this seed."""
+def make(name: str, index: int, environments: int, seed: int) -> Any:
+    """Environment `index` of `environments`, of a run with this seed.
+
+    Steps and returns are counted below what its settings ask for: bounds of actions, and normalised rewards.
+    """
     env = gymnasium.make(name, render_mode=None, disable_env_checker=True)
-    return Counted(env, index, seed * environments + index)
+    made: Any = Counted(env, index, seed * environments + index)
+    asked = json.loads(Path(SETTINGS).read_text(encoding="utf-8")).get("environment", {})
+    if asked.get("clip_actions"):
+        made = gymnasium.wrappers.ClipAction(made)
+    return rewards.normalised(made, **asked["rewards"]) if asked.get("rewards") else made

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from baselines import rewards
 from baselines.separate.system import SeparateProgram
 from baselines.space import Space, equal_parts
 from baselines.system import Task
@@ -20,6 +21,7 @@ class TorchRL(SeparateProgram):
     title = "TorchRL"
     environment = "torchrl"
     module = "baselines.torchrl.learn"
+    gaussians = True
 
     def unable(self, workload: Workload) -> str | None:
         if (reason := super().unable(workload)) is not None:
@@ -61,6 +63,10 @@ class TorchRL(SeparateProgram):
         ]
         if self.collectors(task) > 1:
             told.append("A round is the batches that arrive first, whichever collectors they come from.")
+        if task.workload.normalises_observations:
+            told.append("Statistics by which observations are normalised move at every step, not once a round.")
+        if task.workload.normalises_rewards:
+            told.append(rewards.ALONE)
         if task.workload.for_ppo.normalise_advantages:
             told.append(
                 "Advantages are divided by the sample standard deviation of the minibatch (N - 1), not the population's (N)."
@@ -70,6 +76,8 @@ class TorchRL(SeparateProgram):
     def settings(self, task: Task) -> dict[str, Any]:
         w, ppo, collectors = task.workload, task.workload.for_ppo, self.collectors(task)
         return {
+            "environment": self.around(w),
+            "clip_observations": w.normaliser.clip_observations if w.normalises_observations else None,
             "collectors": collectors,
             "environments_per_collector": w.environments // collectors,
             "rollout_steps": ppo.rollout_steps,
