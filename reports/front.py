@@ -46,6 +46,8 @@ RATES = {
     "SAC": ("halfcheetah-sac-brief", "pendulum-sac-brief"),
 }
 """Workloads that are for steps/s alone, by what they are of."""
+GAME = "pong42-ppo"
+"""A game that is trained to a return."""
 ROWS = 3
 """Numbers of actors that are told of, the most at most."""
 
@@ -328,6 +330,32 @@ def rates(data: Dataset) -> list[Rate]:
             if (known := term(paired(own, REFERENCE, other))) is not None:
                 found.append(Rate(of, workload, titles[other], combined([known], known.strata), known.pairs))
     return found
+
+
+class Game(NamedTuple):
+    """How long each system takes to a return in a game."""
+
+    workload: str
+    target: float
+    told: list[str]
+    """The quickest first: `14.2 TianJi`, in minutes; `> 30 (0/1) TianJi` where no run reached it."""
+    runs: int
+    """Of a system, at most."""
+
+
+def game(data: Dataset) -> Game | None:
+    """The game, on the machine on which most runs were made; None where two systems were not measured."""
+    every = picker.bars(data).items()
+    found = [bars for choice, bars in every if choice.workload == GAME and not choice.options and choice.kind == KIND]
+    if not found:
+        return None
+    bars = max(found, key=lambda own: sum(bar.runs for bar in own))
+    told = []
+    for bar in sorted(bars, key=lambda bar: (bar.seconds is None, bar.seconds or bar.spent_s)):
+        minutes = f"> {number(bar.spent_s / 60)}" if bar.seconds is None else number(bar.seconds / 60)
+        told.append(f"{minutes}{'' if bar.reached == bar.runs else f' ({bar.counted})'} {bar.title}")
+    described = next(b.manifest.configuration["workload"] for b in data.bundles if b.manifest.workload == GAME)
+    return Game(GAME, described["thresholds"][KIND], told, max(bar.runs for bar in bars))
 
 
 def of_one_workload(head: Headline) -> list[Verdict]:

@@ -59,6 +59,7 @@ LOOKS: dict[str, Look] = {
     "pyzmq": Look(ORANGE, "--", "X"),
     "memcpy": Look(INK, "--", ""),
     "raw-tcp": Look(GREY, "-.", ""),
+    "tcp-kept": Look(INK, "-.", ""),
     "libzmq": Look(GREY, ":", ""),
     "tianji-copies": Look(INK, ":", ""),
     "xingtian-copies": Look(GREY, (0, (6, 2, 1, 2)), ""),

@@ -80,6 +80,7 @@ def block(data: Dataset, judged: Sequence[Judged], pictures: str) -> str:
         places=[(one.workload, one.machine) for one in shown],
         tuned=front.tuned(data, shown),
         rates=front.rates(data),
+        game=front.game(data),
         waiting=front.waiting(data),
         papers=front.papers(judged),
         most=MOST_BLOCKS,

@@ -80,7 +80,7 @@ class RLlib(System):
         own: list[str] = self.translation(task.workload).deviations(task.workload, sampling, max(1, self.learners(task)))
         told = [
             *own,
-            *([MOVING] if task.workload.normalises else []),
+            *([MOVING] if task.workload.normalises_observations else []),
             *([rewards.ALONE] if task.workload.normalises_rewards else []),
             "An episode's environment is reset in the following vector step (Gymnasium's default); that row is not counted.",
             "Our clock starts when its first training iteration is called, a few milliseconds before its first step.",

@@ -125,6 +125,7 @@ PIPES: Registry[type[Pipe]] = Registry(
         "pyzmq": "suites.transmission.pipes.pyzmq:PyZmq",
         "memcpy": "suites.transmission.pipes.memcpy:Memcpy",
         "raw-tcp": "suites.transmission.pipes.raw_tcp:RawTcp",
+        "tcp-kept": "suites.transmission.pipes.kept_tcp:KeptTcp",
         "libzmq": "suites.transmission.pipes.libzmq:LibZmq",
     },
     "pipe",

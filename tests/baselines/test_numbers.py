@@ -7,6 +7,7 @@ from separate_runs import plain, trained, trained_elsewhere
 from told import changed
 
 from baselines import environments, rewards, system
+from baselines.workload import Workload
 from suites.session import catalogue
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -19,18 +20,18 @@ def task_of(name, workload):
 
 def pendulum():
     """Pendulum with a plain Gaussian, normalised, in a run of seconds."""
-    data = msgspec.to_builtins(catalogue.load("pendulum-ppo"))
-    data["actions"] = {"bounds": "clip"}
+    data = msgspec.to_builtins(catalogue.load("pendulum-ppo-gaussian"))
     data["normalise"] = {"observations": True, "rewards": True}
     data["ppo"] |= {"rollout_steps": 128, "epochs": 2}
     data |= {"budget_steps": 2200, "horizon_steps": 2200, "snapshot_every_steps": 1024}
-    return msgspec.convert(data, type(catalogue.load("pendulum-ppo")))
+    return msgspec.convert(data, Workload)
 
 
 @pytest.mark.parametrize("name", ["rllib", *SEPARATE])
 def test_they_take_gaussians_and_normalisation_and_refuse_what_they_lack(name):
     unable = system.get(name).unable
     assert unable(catalogue.load("halfcheetah-ppo")) is None
+    assert unable(catalogue.load("pendulum-ppo-gaussian")) is None
     assert unable(catalogue.load("pendulum-ppo")) == "state-dependent exploration is not translated to it"
     assert "squashed" in unable(changed("halfcheetah-ppo", actions={"bounds": "squash"}))
     assert "bounds of the deviation" in unable(changed("halfcheetah-ppo", actions={"log_scale_max": 0.5}))

@@ -128,3 +128,18 @@ def test_rates_are_ratios_of_steps_a_second_over_the_quickest_form(of, files, co
         half = 2.776 * apart.std() / 5**0.5
         assert np.log([one.ratio.low, one.ratio.high]) == pytest.approx([apart.mean() - half, apart.mean() + half], abs=1e-3)
     assert front.rates(dataset.load([REFERENCE / "cartpole-ppo-zoo.parquet"])) == []
+
+
+def test_a_game_is_told_in_minutes_with_runs_that_missed():
+    data = dataset.load([REFERENCE.parents[1] / "again" / "convergence" / "pong42-ppo.parquet"])
+    found = front.game(data)
+    every = data.series["crossings"]
+    every = every[every["threshold_kind"] == "training"].set_index("system")
+    assert (found.workload, found.target, found.runs) == ("pong42-ppo", 18.0, 1)
+    assert len(found.told) == len(every) == 3
+    reached = every["seconds"].dropna().sort_values()
+    for told, (system, seconds) in zip(found.told, reached.items(), strict=False):
+        title = next(b.manifest.system_title for b in data.bundles if b.manifest.system == system)
+        assert told == f"{seconds / 60:.3g} {title}"
+    assert sum("(0/1)" in one for one in found.told) == len(every) - len(reached)
+    assert front.game(dataset.load([REFERENCE / "cartpole-ppo-zoo.parquet"])) is None

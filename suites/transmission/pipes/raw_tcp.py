@@ -32,11 +32,7 @@ class RawTcp(Pipe):
     def samples(self, size_bytes: int) -> Iterator[Samples]:
         def explorer(number: int, address: str) -> Iterator[Explorer]:
             with _connect(address) as connection:
-                source = stock(size_bytes)
-
-                def send(number: int) -> None:
-                    for piece in pieces(source, number * size_bytes):
-                        connection.sendall(piece)
+                send = self._sender(connection, size_bytes)
 
                 def round_trip() -> None:
                     send(1)
@@ -51,7 +47,7 @@ class RawTcp(Pipe):
                 for connection in connections:
                     connection.send(b"\0")
 
-            receive = _receiving(connections, size_bytes, stack.enter_context(select.epoll()))
+            receive = self._receiver(connections, size_bytes, stack.enter_context(select.epoll()))
             yield CrewSamples(crew, size_bytes, receive, answer=answer)
 
     @contextmanager
@@ -63,6 +59,22 @@ class RawTcp(Pipe):
         with followers(self.setting, size_bytes, follower) as (crew, acknowledgements), ExitStack() as stack:
             connections = self._accept(crew, stack)
             yield acknowledgements.of(lambda version, vector: spread(connections, vector.data.cast("B")))
+
+    def _sender(self, connection: socket.socket, size_bytes: int) -> Callable[[int], None]:
+        """What sends so many messages."""
+        source = stock(size_bytes)
+
+        def send(number: int) -> None:
+            for piece in pieces(source, number * size_bytes):
+                connection.sendall(piece)
+
+        return send
+
+    def _receiver(
+        self, connections: Sequence[socket.socket], size_bytes: int, ready: select.epoll
+    ) -> Callable[[], Sequence[Message]]:
+        """What waits for messages."""
+        return _receiving(connections, size_bytes, ready)
 
     def _accept(self, crew: Crew, stack: ExitStack) -> list[socket.socket]:
         with socket.create_server((self.setting.learner.address, 0)) as server:

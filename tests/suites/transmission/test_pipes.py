@@ -26,8 +26,8 @@ from suites.transmission.traffic import Extent
 
 KIB = 1 << 10
 SIZES = (KIB, 64 * KIB, 1 << 20)
-ONE_HOST = ("tianji", "xingtian", "mp-queue", "pyzmq", "memcpy", "raw-tcp", "libzmq")
-TWO_HOSTS = ("tianji", "tianji-curve", "pyzmq", "raw-tcp", "libzmq")
+ONE_HOST = ("tianji", "xingtian", "mp-queue", "pyzmq", "memcpy", "raw-tcp", "tcp-kept", "libzmq")
+TWO_HOSTS = ("tianji", "tianji-curve", "pyzmq", "raw-tcp", "tcp-kept", "libzmq")
 REASON = netns.unavailable()
 needs_rights = pytest.mark.skipif(REASON is not None, reason=f"no hosts can be emulated: {REASON}")
 
@@ -183,7 +183,7 @@ def test_pipes_on_one_host(tiny, tmp_path, direction):
             if isinstance(event, Transfer) and event.tcp_bytes is not None:
                 per_byte = event.tcp_bytes / (event.messages * event.size_bytes)
                 # All of it where TCP carries it, and next to nothing where it does not.
-                assert (1 <= per_byte < 1.01) if cell.manifest.system == "raw-tcp" else per_byte < 0.01
+                assert (1 <= per_byte < 1.01) if "tcp" in cell.manifest.system else per_byte < 0.01
 
 
 @pytest.mark.long(why="each pipe moves messages between processes for a while")
