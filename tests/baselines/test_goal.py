@@ -107,8 +107,13 @@ def test_rllib_hands_its_episodes_over_with_each_snapshot_and_ends_when_it_is_le
     workload, done = msgspec.structs.replace(LONG, snapshot_every_steps=3 * LONG.round_steps), []
 
     class Piece(list):
+        t = property(len)
+
         def get_return(self):
             return sum(self)
+
+        def get_infos(self, _):
+            return {}
 
     def train():
         done.append(workload.round_steps)
