@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from baselines import rewards
+from baselines import normalisation
 from baselines.rllib import cluster, dqn, ppo, weights
 from baselines.rllib.environment import environment, register, vectorize_mode, when_created
 from baselines.rllib.stopwatch import Stopwatch
@@ -30,7 +30,6 @@ PROGRESS_S = 0.5
 """Minimum seconds between two progress reports. One iteration of RLlib may take longer."""
 RUNNERS = "env_runners"
 """Option: the number of remote env runners."""
-MOVING = "Statistics by which observations are normalised move at every step, not once a round."
 ALGORITHMS: dict[str, ModuleType] = {"ppo": ppo, "dqn": dqn}
 
 
@@ -80,8 +79,8 @@ class RLlib(System):
         own: list[str] = self.translation(task.workload).deviations(task.workload, sampling, max(1, self.learners(task)))
         told = [
             *own,
-            *([MOVING] if task.workload.normalises_observations else []),
-            *([rewards.ALONE] if task.workload.normalises_rewards else []),
+            *([normalisation.MOVING] if task.workload.normalises_observations else []),
+            *([normalisation.ALONE] if task.workload.normalises_rewards else []),
             "An episode's environment is reset in the following vector step (Gymnasium's default); that row is not counted.",
             "Our clock starts when its first training iteration is called, a few milliseconds before its first step.",
         ]
@@ -336,7 +335,7 @@ class RLlib(System):
             return None
         group = self._algorithm.env_runner_group
         remote = group.num_remote_env_runners() > 0
-        state, *_ = group.foreach_env_runner(statistics, local_env_runner=not remote)
+        state, *_ = group.foreach_env_runner(weights.filter_state, local_env_runner=not remote)
         return weights.normaliser(state) or self._network.views(self._network.initialise(0))
 
     def stop(self) -> None:
@@ -348,14 +347,6 @@ class RLlib(System):
             ray.shutdown()  # Nothing where it was not started.
         if self._directory is not None:
             shutil.rmtree(self._directory, ignore_errors=True)
-
-
-def statistics(env_runner: Any) -> Any:
-    """State of the filter of an env runner. It runs in the env runner's process."""
-    from ray.rllib.connectors.env_to_module import MeanStdFilter
-
-    (found,) = (one for one in env_runner._env_to_module.connectors if isinstance(one, MeanStdFilter))
-    return found.get_state()
 
 
 class UnprobedRLlib(RLlib):

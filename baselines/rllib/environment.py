@@ -12,7 +12,7 @@ from typing import Any
 
 import gymnasium
 
-from baselines import rewards
+from baselines import normalisation
 from baselines.workload import Workload
 from tianji.env_settings import ActionsConfig
 from tianji.environments import simulated
@@ -35,15 +35,13 @@ def environment(workload: Workload) -> dict[str, Any]:
     """Keyword arguments of `AlgorithmConfig.environment`."""
     # Numbers are bounded as in the workload: the environment gets the nearest one within.
     bounds = {"normalize_actions": False, "clip_actions": True} if isinstance(workload.actions, ActionsConfig) else {}
+    found: dict[str, Any] = {"env": workload.env}
     if workload.simulator is not None:
-        return {"env": SIMULATED, "env_config": simulated.arguments(workload.env, workload.simulator, workload.atari)} | bounds
-    if workload.normalises_rewards:
-        clip = workload.normaliser.clip_rewards
-        return {
-            "env": NORMALISED,
-            "env_config": {"name": workload.env, "gamma": workload.for_ppo.gamma, "clip": clip},
-        } | bounds
-    return {"env": workload.env} | bounds
+        found = {"env": SIMULATED, "env_config": simulated.arguments(workload.env, workload.simulator, workload.atari)}
+    elif workload.normalises_rewards:
+        scaled = {"gamma": workload.for_ppo.gamma, "clip": workload.normaliser.clip_rewards}
+        found = {"env": NORMALISED, "env_config": {"name": workload.env, **scaled}}
+    return found | bounds
 
 
 def vectorize_mode(workload: Workload) -> str:
@@ -68,7 +66,7 @@ def make(context: Any) -> Any:
 def make_normalised(context: Any) -> Any:
     """One environment that tells its returns (`info["episode"]`) and whose rewards are normalised."""
     env = gymnasium.wrappers.RecordEpisodeStatistics(gymnasium.make(context["name"], disable_env_checker=True))
-    return rewards.normalised(env, context["gamma"], context["clip"])
+    return normalisation.normalised_rewards(env, context["gamma"], context["clip"])
 
 
 def number(*, env: Any, env_context: Any, **_: Any) -> None:

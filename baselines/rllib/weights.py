@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from baselines.normalisation import statistics
 from tianji.algorithms.networks import FlatNetwork, Vector
 
 # Of each tower: where RLlib keeps its hidden layers, and its head.
@@ -58,9 +59,16 @@ def from_rllib(network: FlatNetwork, state: Mapping[str, Any], rest: Mapping[str
     rest
         blocks by which observations are normalised, by our names. None: they are zero.
     """
-    shapes = {name: shape for name, shape in network.shapes().items() if name.startswith("normaliser.")}
-    blocks = {name: np.zeros(shape, np.float32) if rest is None else np.asarray(rest[name]) for name, shape in shapes.items()}
-    return network.flatten(blocks | {ours: np.asarray(state[theirs]).T for ours, theirs in _names(network).items()})
+    own = {ours: np.asarray(state[theirs]).T for ours, theirs in _names(network).items()}
+    return network.flatten(statistics(network, rest) | own)
+
+
+def filter_state(env_runner: Any) -> Any:
+    """State of the filter of an env runner. It runs in the env runner's process."""
+    from ray.rllib.connectors.env_to_module import MeanStdFilter
+
+    (found,) = (one for one in env_runner._env_to_module.connectors if isinstance(one, MeanStdFilter))
+    return found.get_state()
 
 
 def normaliser(state: Mapping[str, Any]) -> dict[str, Any] | None:

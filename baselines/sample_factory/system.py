@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from baselines import rewards
+from baselines import normalisation
 from baselines.separate.system import SeparateProgram
 from baselines.space import Space, equal_parts
 from baselines.system import Task
@@ -88,7 +88,7 @@ class SampleFactory(SeparateProgram):
                 "Statistics of observations move with each minibatch that is trained on; what is normalised is clipped at 5."
             )
         if task.workload.normalises_rewards:
-            told.append(rewards.ALONE)
+            told.append(normalisation.ALONE)
         if ppo.learning_rate_schedule == "linear":
             told.append(
                 "The learning rate falls after each minibatch, not after each round; it has that schedule, but no option."

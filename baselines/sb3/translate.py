@@ -6,12 +6,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
-import numpy as np
 from msgspec import UNSET
 
 from baselines.workload import Workload
 from programs.cli import ConfigError
-from tianji.algorithms.networks import FlatNetwork, Vector
 from tianji.config import ActionsConfig
 from tianji.environments.atari import is_atari
 from tianji.hyperparameters import ReplayConfig
@@ -181,15 +179,6 @@ def _dqn(w: Workload) -> dict[str, Any]:
         "exploration_final_eps": dqn.epsilon_end,
         "max_grad_norm": dqn.max_grad_norm,
     }
-
-
-def statistics(network: FlatNetwork, known: Mapping[str, Vector] | None) -> dict[str, Vector]:
-    """The blocks of a network that no module of a policy has: a temperature, and those by which observations are normalised.
-
-    None known: zeros.
-    """
-    shapes = {name: shape for name, shape in network.shapes().items() if name.startswith(("normaliser.", "temperature."))}
-    return {name: np.zeros(shape, np.float32) if known is None else np.asarray(known[name]) for name, shape in shapes.items()}
 
 
 def linear_from_round_start(learning_rate: float, round_steps: int, total: int, horizon_steps: int) -> Callable[[float], float]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from baselines.sb3.translate import statistics
+from baselines.normalisation import statistics
 from tianji.algorithms.networks import Deterministic, FlatNetwork, NatureActorCritic, NatureQ, TwinCritics, Vector
 from tianji.algorithms.twin import CRITICS
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from baselines.sb3.translate import statistics
+from baselines.normalisation import statistics
 from tianji.algorithms.networks import FlatNetwork, TwinCritics, Vector
 from tianji.algorithms.twin import CRITICS
 

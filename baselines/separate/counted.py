@@ -15,7 +15,7 @@ from typing import Any
 
 import gymnasium
 
-from baselines import rewards
+from baselines.normalisation import normalised_rewards
 from baselines.separate.run import SETTINGS
 
 COUNTS, EPISODES = "steps.bin", "episodes.bin"
@@ -107,4 +107,4 @@ def make(name: str, index: int, environments: int, seed: int) -> Any:
     asked = json.loads(Path(SETTINGS).read_text(encoding="utf-8")).get("environment", {})
     if asked.get("clip_actions"):
         made = gymnasium.wrappers.ClipAction(made)
-    return rewards.normalised(made, **asked["rewards"]) if asked.get("rewards") else made
+    return normalised_rewards(made, **asked["rewards"]) if asked.get("rewards") else made

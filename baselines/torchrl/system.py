@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from baselines import rewards
+from baselines import normalisation
 from baselines.separate.system import SeparateProgram
 from baselines.space import Space, equal_parts
 from baselines.system import Task
@@ -64,9 +64,9 @@ class TorchRL(SeparateProgram):
         if self.collectors(task) > 1:
             told.append("A round is the batches that arrive first, whichever collectors they come from.")
         if task.workload.normalises_observations:
-            told.append("Statistics by which observations are normalised move at every step, not once a round.")
+            told.append(normalisation.MOVING)
         if task.workload.normalises_rewards:
-            told.append(rewards.ALONE)
+            told.append(normalisation.ALONE)
         if task.workload.for_ppo.normalise_advantages:
             told.append(
                 "Advantages are divided by the sample standard deviation of the minibatch (N - 1), not the population's (N)."

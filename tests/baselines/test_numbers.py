@@ -6,7 +6,7 @@ import pytest
 from separate_runs import plain, trained, trained_elsewhere
 from told import changed
 
-from baselines import environments, rewards, system
+from baselines import environments, normalisation, system
 from baselines.workload import Workload
 from suites.session import catalogue
 
@@ -37,8 +37,8 @@ def test_they_take_gaussians_and_normalisation_and_refuse_what_they_lack(name):
     assert "bounds of the deviation" in unable(changed("halfcheetah-ppo", actions={"log_scale_max": 0.5}))
     told = " ".join(system.get(name).deviations(task_of(name, catalogue.load("halfcheetah-ppo"))))
     assert "tatistics" in told
-    assert rewards.ALONE in told
-    assert rewards.ALONE not in system.get(name).deviations(task_of(name, catalogue.load("cartpole-ppo-zoo")))
+    assert normalisation.ALONE in told
+    assert normalisation.ALONE not in system.get(name).deviations(task_of(name, catalogue.load("cartpole-ppo-zoo")))
 
 
 @pytest.mark.parametrize("name", ["rllib-appo", "rllib-old"])
@@ -73,7 +73,7 @@ def test_rewards_are_divided_by_the_deviation_of_returns():
         def step(self, action):
             return np.zeros(1, np.float32), 100.0 * (1 + action), False, False, {}
 
-    env = rewards.normalised(Paid(), 0.9, 5.0)
+    env = normalisation.normalised_rewards(Paid(), 0.9, 5.0)
     env.reset()
     paid = [env.step(1)[1] for _ in range(200)]
     assert paid[0] == 5.0

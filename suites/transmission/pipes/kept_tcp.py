@@ -6,9 +6,8 @@ sends it from there, and the learner receives it into the next of as many. Messa
 
 from __future__ import annotations
 
-import select
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -47,26 +46,5 @@ class KeptTcp(RawTcp):
 
         return send
 
-    def _receiver(
-        self, connections: Sequence[socket.socket], size_bytes: int, ready: select.epoll
-    ) -> Callable[[], Sequence[Message]]:
-        by_fd = {connection.fileno(): connection for connection in connections}
-        slots, filled = {fd: self._slots(size_bytes) for fd in by_fd}, dict.fromkeys(by_fd, 0)
-        bodies = {fd: own.data.cast("B") for fd, own in slots.items()}
-        most, alone = max(UNIT_BYTES, size_bytes), len(connections) == 1
-        for fd in by_fd:
-            ready.register(fd, select.EPOLLIN)
-
-        def receive() -> Sequence[Message]:
-            while True:
-                for fd in by_fd if alone else [fd for fd, _ in ready.poll()]:
-                    before, body = filled[fd], bodies[fd]
-                    came = by_fd[fd].recv_into(body[before : before + most])
-                    if not came:
-                        raise ConnectionError("an explorer has closed its connection")
-                    filled[fd] = (before + came) % len(body)
-                    whole = slots[fd][before // size_bytes : (before + came) // size_bytes]
-                    if len(whole):
-                        return list(whole)
-
-        return receive
+    def _landing(self, size_bytes: int) -> Message:
+        return self._slots(size_bytes)

@@ -13,6 +13,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from suites.transmission.crew import Crew, CrewSamples, Explorer, Follow, followers, sending
 from suites.transmission.pipe import Broadcast, Message, Pipe, Samples
@@ -47,7 +48,8 @@ class RawTcp(Pipe):
                 for connection in connections:
                     connection.send(b"\0")
 
-            receive = self._receiver(connections, size_bytes, stack.enter_context(select.epoll()))
+            landings = [self._landing(size_bytes) for _ in connections]
+            receive = _receiving(connections, landings, stack.enter_context(select.epoll()))
             yield CrewSamples(crew, size_bytes, receive, answer=answer)
 
     @contextmanager
@@ -70,11 +72,11 @@ class RawTcp(Pipe):
 
         return send
 
-    def _receiver(
-        self, connections: Sequence[socket.socket], size_bytes: int, ready: select.epoll
-    ) -> Callable[[], Sequence[Message]]:
-        """What waits for messages."""
-        return _receiving(connections, size_bytes, ready)
+    def _landing(self, size_bytes: int) -> NDArray[np.uint64]:
+        """Memory into which one connection is received over and over, [parts, words]: whole messages, or parts of one."""
+        unit = UNIT_BYTES // size_bytes * size_bytes or UNIT_BYTES
+        step = min(size_bytes, unit)
+        return np.zeros((unit // step, step // 8), np.uint64)
 
     def _accept(self, crew: Crew, stack: ExitStack) -> list[socket.socket]:
         with socket.create_server((self.setting.learner.address, 0)) as server:
@@ -114,28 +116,29 @@ def spread(connections: Sequence[socket.socket], data: memoryview) -> None:
                     del left[fd]
 
 
-def _receiving(connections: Sequence[socket.socket], size_bytes: int, ready: select.epoll) -> Callable[[], Sequence[Message]]:
-    # Whole messages, or whole parts of one.
-    unit = UNIT_BYTES // size_bytes * size_bytes or UNIT_BYTES
-    step = min(size_bytes, unit) // 8
+def _receiving(
+    connections: Sequence[socket.socket], landings: Sequence[NDArray[np.uint64]], ready: select.epoll
+) -> Callable[[], Sequence[Message]]:
+    """What waits for parts, each a row of its connection's landing. A call receives a unit or a part, whichever is more."""
     by_fd = {connection.fileno(): connection for connection in connections}
-    buffers, filled = {fd: np.zeros(unit // 8, np.uint64) for fd in by_fd}, dict.fromkeys(by_fd, 0)
-    alone = len(connections) == 1
+    parts, filled = dict(zip(by_fd, landings, strict=True)), dict.fromkeys(by_fd, 0)
+    bodies = {fd: own.data.cast("B") for fd, own in parts.items()}
+    step, alone = landings[0][0].nbytes, len(connections) == 1
+    most = max(UNIT_BYTES, step)
     for fd in by_fd:
         ready.register(fd, select.EPOLLIN)
 
     def receive() -> Sequence[Message]:
         while True:
             for fd in by_fd if alone else [fd for fd, _ in ready.poll()]:
-                buffer, before = buffers[fd], filled[fd]
-                came = by_fd[fd].recv_into(buffer.data.cast("B")[before:])
+                before, body = filled[fd], bodies[fd]
+                came = by_fd[fd].recv_into(body[before : before + most])
                 if not came:
                     raise ConnectionError("an explorer has closed its connection")
-                whole = (before + came) // (step * 8)
-                filled[fd] = (before + came) % (len(buffer) * 8)
+                filled[fd] = (before + came) % len(body)
                 # What was there before this call has been handed out already, but for a part of one message.
-                done = before // (step * 8)
-                if whole > done:
-                    return [buffer[n * step : (n + 1) * step] for n in range(done, whole)]
+                whole = parts[fd][before // step : (before + came) // step]
+                if len(whole):
+                    return list(whole)
 
     return receive
