@@ -13,7 +13,7 @@ from msgspec import Meta, Struct
 
 from tianji.settings import Count
 
-PROTOCOL = 8
+PROTOCOL = 9
 """Version of the protocol. Peers of different versions refuse each other at the first message."""
 
 
@@ -100,6 +100,13 @@ class Join(Struct, frozen=True, array_like=True, tag=2):
     """Rings for headers and credits, and the bell that wakes the outlet."""
 
 
+class Direct(Struct, frozen=True, array_like=True):
+    """Where an outlet may open a connection for bodies, on the host of the inlet. Its first bytes are the token."""
+
+    port: Annotated[int, Meta(gt=0, lt=2**16)]
+    token: Annotated[bytes, Meta(min_length=16, max_length=16)]
+
+
 class Welcome(Struct, frozen=True, array_like=True, tag=3):
     """Answer of an inlet: the session is open."""
 
@@ -108,6 +115,7 @@ class Welcome(Struct, frozen=True, array_like=True, tag=3):
     """Slots that this member sent earlier and that are still being read. It may write all its other slots."""
     shared: Shared | None = None
     """The bell that wakes the inlet."""
+    direct: Direct | None = None
 
 
 class Refused(Struct, frozen=True, array_like=True, tag=4):

@@ -69,6 +69,8 @@ class Endpoint(ABC):
 
     uri: str = ""
     """Address to which this end is bound or connected. If port 0 was requested, it has the actual port."""
+    due_s: float | None = None
+    """Time (`time.monotonic`) at which `arm` has to be called again, even if nothing arrives."""
 
     def __init__(self) -> None:
         self.counters: Counter[str] = Counter()

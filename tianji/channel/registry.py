@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import zmq
 
 from tianji.channel.base import ChannelError, EdgeSpec, Endpoint, Inlet, Outlet, WeightsInlet, WeightsOutlet
+from tianji.channel.direct import DirectInlet, DirectOutlet
 from tianji.channel.memory import MemoryInlet, MemoryOutlet, MemoryWeightsInlet, MemoryWeightsOutlet
 from tianji.channel.security import Keys, Security
 from tianji.channel.shared import SharedInlet, SharedOutlet
@@ -58,6 +59,8 @@ class Channels:
                 return self._keep(MemoryInlet(self._inlets, uri, spec))
             case "shm":
                 return self._keep(SharedInlet(self.context, uri, spec, self.security))
+            case "tcp" if not self.security.encrypts(uri):
+                return self._keep(DirectInlet(self.context, uri, spec, self.security))
             case _:
                 return self._keep(StreamInlet(self.context, uri, spec, self.security))
 
@@ -75,6 +78,8 @@ class Channels:
                 return self._keep(MemoryOutlet(self._inlets, uri, spec, member, upstream))
             case "shm":
                 return self._keep(SharedOutlet(self.context, uri, spec, member, self.security, upstream))
+            case "tcp" if not self.security.encrypts(uri):
+                return self._keep(DirectOutlet(self.context, uri, spec, member, self.security, upstream))
             case _:
                 return self._keep(StreamOutlet(self.context, uri, spec, member, self.security, upstream))
 

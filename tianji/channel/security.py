@@ -133,10 +133,13 @@ class Security:
             log.warning("%s: PLAINTEXT off this host, by choice: whoever is on the way can read and change it", uri)
         return False
 
+    def encrypts(self, uri: str) -> bool:
+        """Whether traffic at this address is encrypted."""
+        return self._keys is not None and uri.startswith("tcp://")
+
     def frame_bytes(self, uri: str, largest_bytes: int) -> int:
         """Size of a frame on the wire at this address, to which libzmq applies its limit."""
-        encrypted = self._keys is not None and uri.startswith("tcp://")
-        return largest_bytes + (CURVE_BYTES if encrypted else 0)
+        return largest_bytes + (CURVE_BYTES if self.encrypts(uri) else 0)
 
     def bind_side(self, socket: zmq.Socket[bytes], uri: str) -> None:
         """Prepare a socket to which peers connect."""

@@ -25,6 +25,7 @@ from tianji.messages import (
     PROTOCOL,
     ChunkHeader,
     Credit,
+    Direct,
     Join,
     Leave,
     OnEdge,
@@ -94,7 +95,7 @@ class SessionOutlet(Connected, Outlet):
             self.counters["malformed"] += 1
             self._ask()
 
-    def _heard(self, message: OnEdge, payload: list[zmq.Frame]) -> None:
+    def _heard(self, message: OnEdge, frames: list[zmq.Frame]) -> None:
         match message:
             case Welcome() if message.incarnation == self._incarnation and not self._open:
                 self._open = self._opened(message)
@@ -147,6 +148,7 @@ class Peer:
         self.route = route
         self.member, self.incarnation = join.member, join.incarnation
         self.alive = True
+        self.direct: Direct | None = None
         self.arenas: dict[int, Arena] = {}
         """Arenas of the chunks that it sends, by number."""
         self.back: list[SlotRef] = []
@@ -259,11 +261,11 @@ class SessionInlet(BoundEnd, Inlet):
             if peer.back:
                 self._credit(peer, now=True)
 
-    def _take_in(self, peer: Peer, chunks: Sequence[ChunkHeader]) -> None:
-        """Check chunks that a peer sent, and hold the valid ones."""
+    def _take_in(self, peer: Peer, chunks: Sequence[ChunkHeader], into: list[ChunkHeader]) -> None:
+        """Check chunks that a peer sent, hold the valid ones, and append them to `into`."""
         held, arenas = self._held, peer.arenas
         wanted, fixed, row, rows, slots = self._shape
-        number, entry, keep = -1, None, self._chunks.append
+        number, entry, keep = -1, None, into.append
         for chunk in chunks:
             slot, ragged = chunk.slot, chunk.ragged_rows
             if slot.arena != number:
@@ -329,7 +331,7 @@ class SessionInlet(BoundEnd, Inlet):
             return
         self._members[join.member] = self._routes[route] = peer
         held = [slot for slot, (holder, _) in self._held.items() if holder.member == join.member]
-        self._socket.send_multipart([route, encode(Welcome(join.incarnation, held, shared))], zmq.NOBLOCK)
+        self._socket.send_multipart([route, encode(Welcome(join.incarnation, held, shared, peer.direct))], zmq.NOBLOCK)
 
     def _unacceptable(self, join: Join) -> str | None:
         """Reason against a session; None if it is possible."""

@@ -304,7 +304,7 @@ class SharedInlet(SessionInlet):
                 try:
                     message = decode_edge(frame)
                     if isinstance(message, Batch):
-                        self._take_in(peer, message.chunks)
+                        self._take_in(peer, message.chunks, self._chunks)
                     elif isinstance(message, Introduce) and self._may_introduce(peer, message):
                         peer.introduce(message, self._spec)
                     else:

@@ -39,6 +39,7 @@ class StreamOutlet(SessionOutlet):
         self._queued_bytes = 0
         self._flushed = 0
         self._limit = max(1, min(COALESCE_CHUNKS, spec.slots // 4))
+        self._limit_bytes = JOINED_BYTES
         super().__init__(context, uri, spec, member, security, upstream)
         if upstream is None:
             fd = anonymous_file(f"arena-{member}", Arena.size_bytes(spec.slots, spec.slot_bytes))
@@ -62,7 +63,7 @@ class StreamOutlet(SessionOutlet):
         queue = self._queue
         queue += chunks
         self._queued_bytes += sum(chunk.size_bytes for chunk in chunks)
-        if len(queue) >= self._limit or self._queued_bytes > JOINED_BYTES or self._clock() - self._flushed >= COALESCE_NS:
+        if len(queue) >= self._limit or self._queued_bytes > self._limit_bytes or self._clock() - self._flushed >= COALESCE_NS:
             self.flush()
 
     def flush(self) -> None:
@@ -128,6 +129,8 @@ class StreamInlet(SessionInlet):
         self._clock = time.monotonic_ns
         self._landing: dict[int, Arena] = {}
         """Arenas into which bodies are received, by the number of the arena that they come from."""
+        self._together = max(1, min(COALESCE_CHUNKS, spec.slots // 4))
+        """Number of credits that are sent at once."""
         segments = -(-spec.slot_bytes // SEGMENT_BYTES)
         # Credit bounds the messages of an honest peer; the queue's limit bounds those of others.
         queue = spec.slots * (segments + 1) * spec.producers + 16
@@ -153,7 +156,7 @@ class StreamInlet(SessionInlet):
                     return
                 if self._land(peer, chunk.slot, before, piece[start : start + rest]):
                     peer.progress.pop(chunk.slot, None)
-                    self._take_in(peer, [chunk])
+                    self._take_in(peer, [chunk], self._chunks)
                 start += rest
 
     def _land(self, peer: StreamPeer, slot: SlotRef, offset: int, piece: memoryview) -> bool:
@@ -182,8 +185,7 @@ class StreamInlet(SessionInlet):
 
     def _credit(self, peer: Peer, *, now: bool) -> None:
         assert isinstance(peer, StreamPeer)
-        limit = max(1, min(COALESCE_CHUNKS, self._spec.slots // 4))
-        if now or len(peer.back) >= limit or self._clock() - peer.credited_ns >= COALESCE_NS:
+        if now or len(peer.back) >= self._together or self._clock() - peer.credited_ns >= COALESCE_NS:
             self._socket.send_multipart([peer.route, encode(Credit(peer.back))], zmq.NOBLOCK)
             peer.back = []
             peer.credited_ns = self._clock()

@@ -39,7 +39,7 @@ class Waiter:
             # All ends are armed, so that each sends its held messages, even if the first one has something already.
             came = [end for end in ends if end.arm()]
             left = None if deadline is None else max(0.0, deadline - time.monotonic())
-            rung = [] if came else self._poll.poll(left)
+            rung = [] if came else self._poll.poll(self._at_most(left))
             for end in ends:
                 end.disarm()
             # A wake-up may concern an end itself, for instance a late ring or a handshake. Ends that did not ring had nothing
@@ -48,6 +48,14 @@ class Waiter:
             found = came or [end for end in (*rang, *(end for end in ends if not end.descriptors)) if end.pending()]
             if found or (left is not None and not left):
                 return found
+
+    def _at_most(self, left_s: float | None) -> float | None:
+        """Seconds to sleep: until the end of the wait, or until an end is due."""
+        due = [end.due_s for end in self._heeded if end.due_s is not None]
+        if not due:
+            return left_s
+        until = max(0.0, min(due) - time.monotonic())
+        return until if left_s is None else min(left_s, until)
 
     def close(self) -> None:
         """Free the descriptor."""

@@ -232,7 +232,7 @@ class BoardInlet(_Reader):
         self._seen = board.read(out)
         return self._seen
 
-    def _heard(self, message: OnEdge, payload: list[zmq.Frame]) -> None:
+    def _heard(self, message: OnEdge, frames: list[zmq.Frame]) -> None:
         if not isinstance(message, Board):
             self.counters["malformed"] += 1
         elif message.incarnation != self._incarnation:
@@ -294,14 +294,14 @@ class StreamWeightsInlet(_Reader):
         self._open = True
         self._line.say(encode(Ready()))
 
-    def _heard(self, message: OnEdge, payload: list[zmq.Frame]) -> None:
-        if not isinstance(message, Weights) or len(payload) != 1 or len(payload[0].buffer) != self._parameters * 4:
+    def _heard(self, message: OnEdge, frames: list[zmq.Frame]) -> None:
+        if not isinstance(message, Weights) or len(frames) != 2 or len(frames[1].buffer) != self._parameters * 4:
             self.counters["malformed"] += 1
         else:
             # Counts also a vector whose publisher has ended and that will not be read.
             self.payload_bytes += self._parameters * 4
             if self._open:
-                self._newest = message.version, payload[0]
+                self._newest = message.version, frames[1]
 
     def _lose(self) -> None:
         super()._lose()

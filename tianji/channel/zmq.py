@@ -276,9 +276,9 @@ class Connected(Endpoint):
                 self._refusal = f"{self.uri} refused the connection: both sides need the same run keys"
         if not readable(self._line.socket):
             return
-        for header, *payload in messages(self._line.socket):
+        for frames in messages(self._line.socket):
             try:
-                message = decode_edge(header.bytes)
+                message = decode_edge(frames[0].bytes)
             except ProtocolError:
                 self.counters["malformed"] += 1
                 continue
@@ -297,15 +297,15 @@ class Connected(Endpoint):
             if isinstance(message, Refused) and message.incarnation == self._incarnation:
                 self._refusal = f"{self.uri} refused this end: {message.reason}"
             else:
-                self._heard(message, payload)
+                self._heard(message, frames)
 
     @abstractmethod
     def _ask(self) -> None:
         """Ask for a session, now that the connection is up."""
 
     @abstractmethod
-    def _heard(self, message: OnEdge, payload: list[zmq.Frame]) -> None:
-        """Handle a message of the other side."""
+    def _heard(self, message: OnEdge, frames: list[zmq.Frame]) -> None:
+        """Handle a message of the other side. Its first frame is the header, already decoded."""
 
     def _out_of_reach(self, pid: int, error: ChannelError) -> None:
         """Handle that memory of the other side's process could not be opened.

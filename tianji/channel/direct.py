@@ -1,0 +1,372 @@
+"""The `tcp` backend without keys: a ZeroMQ session, and beside it one TCP connection for each outlet (`tianji.channel.wire`).
+
+The inlet's welcome names a port and a token. The outlet connects to that port and sends the token, and the inlet answers there.
+From then on chunks and credits go over the connection, and bodies are received into the slots where they stay. Where no
+connection comes about, because a firewall lets only the edge's own port through, bodies travel in messages (`stream`).
+A connection that ends takes its session with it: the outlet asks for a new one.
+"""
+
+from __future__ import annotations
+
+import secrets
+import select
+import socket
+import time
+from collections import deque
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+import zmq
+
+from tianji.channel.base import COALESCE_CHUNKS, COALESCE_NS, ChannelError, EdgeSpec, Inlet, log
+from tianji.channel.security import Security
+from tianji.channel.session import Peer
+from tianji.channel.stream import StreamInlet, StreamOutlet, StreamPeer
+from tianji.channel.wire import Wire, WireLost
+from tianji.channel.zmq import HEADERS_BYTES, LINGER_MS
+from tianji.messages import Batch, ChunkHeader, Credit, Direct, Join, Leave, OnEdge, Shared, SlotRef, Welcome
+
+UNIT_BYTES = 1 << 18
+"""Bytes of bodies that are sent in one message. A larger body is alone in its message."""
+ANSWER_S = 5.0
+"""Seconds after which an outlet does without the connection."""
+SYN_RETRIES = 2
+"""Times that the kernel asks for a connection again: it gives up after about as long."""
+STRANGERS = 16
+"""Connections beside those of the producers that may be open before they have sent a token."""
+
+
+class DirectOutlet(StreamOutlet):
+    """Producing end."""
+
+    def __init__(
+        self, context: zmq.Context[Any], uri: str, spec: EdgeSpec, member: int, security: Security, upstream: Inlet | None
+    ) -> None:
+        self._wire: Wire | None = None
+        self._ready = False
+        """Whether the inlet has answered on the wire."""
+        self._dialled = False
+        """Whether the token was sent."""
+        super().__init__(context, uri, spec, member, security, upstream)
+        self._limit_bytes = UNIT_BYTES
+        # The longest message is a list of all slots.
+        self._largest = HEADERS_BYTES + 24 * spec.slots * spec.producers
+
+    def _heard(self, message: OnEdge, frames: list[zmq.Frame]) -> None:
+        if isinstance(message, Welcome) and message.incarnation == self._incarnation and not self._open and message.direct:
+            self._dial(message.direct, str(frames[0].get("Peer-Address")))
+        super()._heard(message, frames)
+
+    def _dial(self, direct: Direct, address: str) -> None:
+        """Begin to connect. Until the inlet has answered, chunks wait."""
+        self._hang_up()
+        family, kind, protocol, _, place = socket.getaddrinfo(address, direct.port, type=socket.SOCK_STREAM)[0]
+        connection = socket.socket(family, kind, protocol)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_SYNCNT, SYN_RETRIES)
+        self._wire = wire = Wire(connection, self._largest)
+        connection.connect_ex(place)  # An error is told by the next call.
+        wire.write(direct.token)
+        self.due_s = time.monotonic() + ANSWER_S
+        self._watch.register(wire.fileno(), select.EPOLLIN | select.EPOLLOUT)
+
+    def _hang_up(self) -> None:
+        if self._wire is not None:
+            self._watch.unregister(self._wire.fileno())
+            self._wire.close()
+        self._wire, self._dialled, self._ready, self.due_s = None, False, False, None
+
+    def _lost(self, why: str) -> None:
+        """Go on without the wire: in messages if it never came about, in a new session if it ended."""
+        ready = self._ready
+        self._hang_up()
+        if ready:
+            self._ask()
+        else:
+            self.counters["indirect"] += 1
+            log.warning("%s: no connection beside it (%s): bodies travel in its messages, which is slower", self.uri, why)
+            self.flush()
+
+    def pending(self) -> bool:
+        self._hear_wire()
+        return super().pending()
+
+    def credits(self) -> list[SlotRef]:
+        self._hear_wire()
+        return super().credits()
+
+    def _hear_wire(self) -> None:
+        """Read credits."""
+        if self._wire is None:
+            return
+        try:
+            came = self._wire.receive(_no_bodies)
+        except WireLost as error:
+            self._lost(str(error))
+            return
+        if came and not self._ready:
+            self._ready, self.due_s = True, None
+            self.flush()
+        for message in came:
+            if isinstance(message, Leave):
+                self._lose()
+                return
+            assert isinstance(message, Credit)
+            if self._open and message.slots:
+                self._credited(message.slots)
+
+    def flush(self) -> None:
+        wire = self._wire
+        if wire is None:
+            super().flush()
+            return
+        try:
+            if self._ready and self._open and self._queue:
+                self._compose(wire)
+                self._flushed = self._clock()
+            elif not self._dialled and wire.connected():
+                self._dialled = True
+                self._watch.modify(wire.fileno(), select.EPOLLIN)
+            if self._dialled:
+                wire.push()
+            if self.due_s is not None and time.monotonic() >= self.due_s:
+                self._lost("no answer")
+        except WireLost as error:
+            self._lost(str(error))
+
+    def _compose(self, wire: Wire) -> None:
+        """Make messages of all chunks that wait."""
+        queue, self._queue, self._queued_bytes = self._queue, [], 0
+        together: list[ChunkHeader] = []
+        size = 0
+        for chunk in queue:
+            if together and (size + chunk.size_bytes > UNIT_BYTES or len(together) == self._limit):
+                wire.send(Batch(together), self._bodies(together))
+                self.payload_bytes += size
+                together, size = [], 0
+            together.append(chunk)
+            size += chunk.size_bytes
+        if together:
+            wire.send(Batch(together), self._bodies(together))
+            self.payload_bytes += size
+
+    def _bodies(self, chunks: list[ChunkHeader]) -> list[memoryview]:
+        if self._arena is None:
+            return [self._body(chunk) for chunk in chunks]
+        views, most = self._arena.views, self._spec.slot_bytes
+        return [
+            views[chunk.slot.slot] if chunk.size_bytes == most else views[chunk.slot.slot][: chunk.size_bytes] for chunk in chunks
+        ]
+
+    def _lose(self) -> None:
+        self._hang_up()
+        super()._lose()
+
+    def close(self) -> None:
+        if not self._watch.closed:
+            self.flush()
+            if self._ready and self._open:
+                self._take_leave()
+            self._hang_up()  # What could not be sent this way goes in messages.
+        super().close()
+
+    def _take_leave(self) -> None:
+        """Send everything that waits. The other side has this long to take it."""
+        assert self._wire is not None
+        self._wire.send(Leave())
+        with suppress(WireLost):  # Then nobody reads the rest.
+            self._wire.push()
+            self._wire.drain(LINGER_MS / 1000)
+        self._open = False
+
+
+def _no_bodies(message: OnEdge, size: int) -> list[memoryview]:
+    """Accept what an inlet says on a wire."""
+    if size or not isinstance(message, Credit | Leave):
+        raise WireLost(f"{type(message).__name__} with {size} bytes from an inlet")
+    return []
+
+
+class DirectPeer(StreamPeer):
+    """A session with a connection."""
+
+    def __init__(self, route: bytes, join: Join, port: int) -> None:
+        super().__init__(route, join)
+        self.direct = Direct(port, secrets.token_bytes(16))
+        self.wire: Wire | None = None
+        self.landing: deque[list[ChunkHeader]] = deque()
+        """Chunks of which bodies are still coming, by message. Their slots are held."""
+
+
+class DirectInlet(StreamInlet):
+    """Consuming end."""
+
+    def __init__(self, context: zmq.Context[Any], uri: str, spec: EdgeSpec, security: Security) -> None:
+        super().__init__(context, uri, spec, security)
+        self._waste = memoryview(bytearray(spec.slot_bytes))
+        self._callers: dict[int, tuple[socket.socket, bytearray]] = {}
+        """Connections that have not sent their whole token yet, oldest first."""
+        self._wired: dict[int, DirectPeer] = {}
+        self._expected: dict[bytes, DirectPeer] = {}
+        """Peers that have not connected yet, by token."""
+        self._wires = select.epoll()
+        host = self.uri.removeprefix("tcp://").rpartition(":")[0].strip("[]")
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        both = family == socket.AF_INET6 and socket.has_dualstack_ipv6()
+        try:
+            self._listener = socket.create_server((host, 0), family=family, backlog=128, dualstack_ipv6=both)
+        except OSError as error:
+            self._wires.close()
+            super().close()
+            raise ChannelError(f"cannot open a second port at {self.uri}: {error.strerror}") from error
+        self._listener.setblocking(False)
+        self._wires.register(self._listener.fileno(), select.EPOLLIN)
+        self._watch.register(self._wires.fileno(), select.EPOLLIN)
+
+    def pending(self) -> bool:
+        return super().pending() or bool(self._wires.poll(0, 1))
+
+    def receive(self) -> list[ChunkHeader]:
+        for fd, _ in self._wires.poll(0):
+            if (peer := self._wired.get(fd)) is not None:
+                self._hear_wire(peer)
+            elif fd in self._callers:
+                self._identify(fd)
+            elif fd == self._listener.fileno():
+                self._answer_calls()
+        return super().receive()
+
+    def _answer_calls(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return  # No more, or one that has gone again.
+            connection.setblocking(False)
+            if len(self._callers) >= STRANGERS + self._spec.producers:
+                self._turn_away(next(iter(self._callers)))
+            self._callers[connection.fileno()] = connection, bytearray()
+            self._wires.register(connection.fileno(), select.EPOLLIN)
+            self._identify(connection.fileno())
+
+    def _identify(self, fd: int) -> None:
+        """Read a caller's token. With a token that was given out it becomes a peer's wire."""
+        connection, token = self._callers[fd]
+        try:
+            piece = connection.recv(16 - len(token))
+        except BlockingIOError:
+            return
+        except OSError:
+            piece = b""
+        token += piece
+        if piece and len(token) < 16:
+            return
+        peer = self._expected.pop(bytes(token), None)
+        if peer is None:
+            self._turn_away(fd)
+            return
+        del self._callers[fd]
+        peer.wire = Wire(connection, HEADERS_BYTES)
+        self._wired[fd] = peer
+        self._tell(peer, [])
+
+    def _turn_away(self, fd: int) -> None:
+        connection, _ = self._callers.pop(fd)
+        self.counters["refused"] += 1
+        self._wires.unregister(fd)
+        connection.close()
+
+    def _hear_wire(self, peer: DirectPeer) -> None:
+        assert peer.wire is not None
+        try:
+            came = peer.wire.receive(partial(self._place, peer))
+        except WireLost:
+            self._drop(peer)
+            return
+        for message in came:
+            if isinstance(message, Leave):
+                self._retire(peer)
+                return
+            self._chunks += peer.landing.popleft()
+
+    def _place(self, peer: DirectPeer, message: OnEdge, size: int) -> list[memoryview]:
+        """Where the bodies of a message go. Those of invalid chunks are thrown away."""
+        if isinstance(message, Leave) and not size:
+            return []
+        most = self._spec.slot_bytes
+        if not isinstance(message, Batch) or size > max(UNIT_BYTES, most):
+            self.counters["malformed" if size <= most else "oversized"] += 1
+            raise WireLost(f"{type(message).__name__} with {size} bytes from an outlet")
+        good: list[ChunkHeader] = []
+        peer.landing.append(good)
+        if sum(chunk.size_bytes for chunk in message.chunks) != size:
+            # Nobody knows where one body ends and the next one begins.
+            self.counters["malformed"] += 1
+            return [self._waste[: min(most, size - start)] for start in range(0, size, most)]
+        for number in {chunk.slot.arena for chunk in message.chunks}:
+            if number == peer.member or (peer.member < 0 and number < self._spec.producers):
+                peer.arenas[number] = self._land_in(number)
+        self._take_in(peer, message.chunks, good)
+        bodies, valid = [], iter(good)
+        following = next(valid, None)
+        for chunk in message.chunks:
+            if chunk is following:
+                body = peer.arenas[chunk.slot.arena].views[chunk.slot.slot]
+                following = next(valid, None)
+                bodies.append(body if chunk.size_bytes == most else body[: chunk.size_bytes])
+            else:
+                bodies += [self._waste[: min(most, chunk.size_bytes - start)] for start in range(0, chunk.size_bytes, most)]
+        return bodies
+
+    def _admit(self, route: bytes, join: Join) -> tuple[Peer, Shared | None]:
+        peer = DirectPeer(route, join, self._listener.getsockname()[1])
+        self._expected[peer.direct.token] = peer
+        return peer, None
+
+    def _tell(self, peer: DirectPeer, slots: list[SlotRef]) -> None:
+        """Send credits on the wire."""
+        assert peer.wire is not None
+        peer.wire.send(Credit(slots))
+        try:
+            peer.wire.push()
+        except WireLost:
+            self._drop(peer)
+
+    def _credit(self, peer: Peer, *, now: bool) -> None:
+        assert isinstance(peer, DirectPeer)
+        if peer.wire is None:
+            super()._credit(peer, now=now)
+        elif now or len(peer.back) >= self._together or self._clock() - peer.credited_ns >= COALESCE_NS:
+            back, peer.back = peer.back, []
+            peer.credited_ns = self._clock()
+            self._tell(peer, back)
+
+    def _drop(self, peer: DirectPeer) -> None:
+        """End a peer's connection, and free the slots of chunks that did not arrive whole. Its outlet asks for a new session."""
+        if peer.wire is not None:
+            self._wires.unregister(peer.wire.fileno())
+            del self._wired[peer.wire.fileno()]
+            peer.wire.close()
+            peer.wire = None
+        while peer.landing:
+            for chunk in peer.landing.popleft():
+                self._held.pop(chunk.slot, None)
+
+    def _retire(self, peer: Peer) -> None:
+        assert isinstance(peer, DirectPeer)
+        self._expected.pop(peer.direct.token, None)
+        if peer.wire is not None:
+            # An outlet whose place another one took must not ask for it again.
+            with suppress(WireLost):
+                peer.wire.send(Leave())
+                peer.wire.push()
+        self._drop(peer)
+        super()._retire(peer)
+
+    def close(self) -> None:
+        super().close()
+        if not self._wires.closed:
+            for fd in list(self._callers):
+                self._callers.pop(fd)[0].close()
+            self._listener.close()
+            self._wires.close()
