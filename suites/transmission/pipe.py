@@ -127,6 +127,7 @@ PIPES: Registry[type[Pipe]] = Registry(
         "raw-tcp": "suites.transmission.pipes.raw_tcp:RawTcp",
         "tcp-kept": "suites.transmission.pipes.kept_tcp:KeptTcp",
         "libzmq": "suites.transmission.pipes.libzmq:LibZmq",
+        "libzmq-curve": "suites.transmission.pipes.libzmq:LibZmqCurve",
     },
     "pipe",
 )

@@ -100,7 +100,8 @@ class Arena:
         self.fd = fd
         self.slots = slots
         stride = self._stride(slot_bytes)
-        view = map_file(fd, self.size_bytes(slots, slot_bytes), writable=writable)
+        self._all = view = map_file(fd, self.size_bytes(slots, slot_bytes), writable=writable)
+        self._slot_bytes, self._gapless = slot_bytes, stride == slot_bytes
         self.views = [view[n * stride : n * stride + slot_bytes] for n in range(slots)]
         """Memory of each slot. The mapping lives as long as any view or array made from it."""
 
@@ -108,6 +109,15 @@ class Arena:
     def _stride(slot_bytes: int) -> int:
         unit = LINE if slot_bytes < PAGE else PAGE
         return -(-slot_bytes // unit) * unit
+
+    def pieces(self, numbers: list[int], sizes: list[int]) -> list[memoryview]:
+        """Memory of bodies, by slot and size in bytes. Full neighbours are one piece, which makes a system call cheaper."""
+        if sizes.count(self._slot_bytes) != len(sizes):
+            return [self.views[number][:size] for number, size in zip(numbers, sizes, strict=True)]
+        first, count, stride = numbers[0], len(numbers), self._slot_bytes
+        if self._gapless and numbers == list(range(first, first + count)):
+            return [self._all[first * stride : (first + count) * stride]]
+        return [self.views[number] for number in numbers]
 
     @classmethod
     def size_bytes(cls, slots: int, slot_bytes: int) -> int:

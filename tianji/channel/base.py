@@ -37,6 +37,8 @@ Held messages also go out when the process waits, or starts work that took longe
 at most this delay and one short piece of work."""
 COALESCE_CHUNKS = 64
 """Number of chunks or credits that are sent at once instead of being held back."""
+CREDIT_NS = 1_000_000
+"""The same delay for credits between hosts. Each message of credits wakes a producer, which then has too little to do."""
 
 
 class ChannelError(Exception):

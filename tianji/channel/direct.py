@@ -19,20 +19,18 @@ from typing import Any
 
 import zmq
 
-from tianji.channel.base import COALESCE_CHUNKS, COALESCE_NS, ChannelError, EdgeSpec, Inlet, log
+from tianji.channel.base import CREDIT_NS, ChannelError, EdgeSpec, Inlet, log
 from tianji.channel.security import Security
 from tianji.channel.session import Peer
 from tianji.channel.stream import StreamInlet, StreamOutlet, StreamPeer
-from tianji.channel.wire import Wire, WireLost
+from tianji.channel.wire import UNIT_BYTES, Wire, WireLost
 from tianji.channel.zmq import HEADERS_BYTES, LINGER_MS
 from tianji.messages import Batch, ChunkHeader, Credit, Direct, Join, Leave, OnEdge, Shared, SlotRef, Welcome
 
-UNIT_BYTES = 1 << 18
-"""Bytes of bodies that are sent in one message. A larger body is alone in its message."""
-ANSWER_S = 5.0
-"""Seconds after which an outlet does without the connection."""
+ANSWER_S = 30.0
+"""Seconds after which an outlet does without the connection. An inlet may be at work before it answers."""
 SYN_RETRIES = 2
-"""Times that the kernel asks for a connection again: it gives up after about as long."""
+"""Times that the kernel asks for a connection again. After 7 seconds it gives up."""
 STRANGERS = 16
 """Connections beside those of the producers that may be open before they have sent a token."""
 
@@ -48,14 +46,18 @@ class DirectOutlet(StreamOutlet):
         """Whether the inlet has answered on the wire."""
         self._dialled = False
         """Whether the token was sent."""
+        self._indirect = False
+        """Whether no connection came about, so that none is tried again."""
         super().__init__(context, uri, spec, member, security, upstream)
         self._limit_bytes = UNIT_BYTES
         # The longest message is a list of all slots.
         self._largest = HEADERS_BYTES + 24 * spec.slots * spec.producers
 
     def _heard(self, message: OnEdge, frames: list[zmq.Frame]) -> None:
-        if isinstance(message, Welcome) and message.incarnation == self._incarnation and not self._open and message.direct:
-            self._dial(message.direct, str(frames[0].get("Peer-Address")))
+        match message:
+            case Welcome(incarnation=number, direct=Direct() as direct) if number == self._incarnation and not self._open:
+                if not self._indirect:
+                    self._dial(direct, str(frames[0].get("Peer-Address")))
         super()._heard(message, frames)
 
     def _dial(self, direct: Direct, address: str) -> None:
@@ -77,23 +79,33 @@ class DirectOutlet(StreamOutlet):
         self._wire, self._dialled, self._ready, self.due_s = None, False, False, None
 
     def _lost(self, why: str) -> None:
-        """Go on without the wire: in messages if it never came about, in a new session if it ended."""
-        ready = self._ready
-        self._hang_up()
-        if ready:
-            self._ask()
+        """Ask for a new session, since the wire has ended. If it never stood, do without one."""
+        if self._ready:
+            assert self._wire is not None
+            with suppress(WireLost):
+                if any(isinstance(message, Leave) for message in self._wire.receive(_no_bodies)):
+                    self._lose()
+                    return
         else:
+            self._indirect, self._open = True, False
             self.counters["indirect"] += 1
             log.warning("%s: no connection beside it (%s): bodies travel in its messages, which is slower", self.uri, why)
-            self.flush()
+        self._ask()
 
     def pending(self) -> bool:
         self._hear_wire()
-        return super().pending()
+        if not self._ready:
+            return super().pending()
+        if self._line.readable():
+            self._converse()
+        return bool(self._back) or self._refusal is not None
 
     def credits(self) -> list[SlotRef]:
         self._hear_wire()
-        return super().credits()
+        if not self._ready:
+            return super().credits()
+        back, self._back = self._back, []
+        return back
 
     def _hear_wire(self) -> None:
         """Read credits."""
@@ -136,27 +148,25 @@ class DirectOutlet(StreamOutlet):
 
     def _compose(self, wire: Wire) -> None:
         """Make messages of all chunks that wait."""
-        queue, self._queue, self._queued_bytes = self._queue, [], 0
+        queue, self._queue, size, self._queued_bytes = self._queue, [], self._queued_bytes, 0
+        self.payload_bytes += size
+        if len(queue) <= self._limit and size <= UNIT_BYTES:
+            wire.send(Batch(queue), self._bodies(queue))
+            return
         together: list[ChunkHeader] = []
         size = 0
         for chunk in queue:
             if together and (size + chunk.size_bytes > UNIT_BYTES or len(together) == self._limit):
                 wire.send(Batch(together), self._bodies(together))
-                self.payload_bytes += size
                 together, size = [], 0
             together.append(chunk)
             size += chunk.size_bytes
-        if together:
-            wire.send(Batch(together), self._bodies(together))
-            self.payload_bytes += size
+        wire.send(Batch(together), self._bodies(together))
 
     def _bodies(self, chunks: list[ChunkHeader]) -> list[memoryview]:
         if self._arena is None:
             return [self._body(chunk) for chunk in chunks]
-        views, most = self._arena.views, self._spec.slot_bytes
-        return [
-            views[chunk.slot.slot] if chunk.size_bytes == most else views[chunk.slot.slot][: chunk.size_bytes] for chunk in chunks
-        ]
+        return self._arena.pieces([chunk.slot.slot for chunk in chunks], [chunk.size_bytes for chunk in chunks])
 
     def _lose(self) -> None:
         self._hang_up()
@@ -165,19 +175,12 @@ class DirectOutlet(StreamOutlet):
     def close(self) -> None:
         if not self._watch.closed:
             self.flush()
-            if self._ready and self._open:
-                self._take_leave()
+            if self._wire is not None and self._ready and self._open:
+                self._wire.send(Leave())
+                self._wire.finish(LINGER_MS / 1000)
+                self._open = False
             self._hang_up()  # What could not be sent this way goes in messages.
         super().close()
-
-    def _take_leave(self) -> None:
-        """Send everything that waits. The other side has this long to take it."""
-        assert self._wire is not None
-        self._wire.send(Leave())
-        with suppress(WireLost):  # Then nobody reads the rest.
-            self._wire.push()
-            self._wire.drain(LINGER_MS / 1000)
-        self._open = False
 
 
 def _no_bodies(message: OnEdge, size: int) -> list[memoryview]:
@@ -192,7 +195,8 @@ class DirectPeer(StreamPeer):
 
     def __init__(self, route: bytes, join: Join, port: int) -> None:
         super().__init__(route, join)
-        self.direct = Direct(port, secrets.token_bytes(16))
+        self.token = secrets.token_bytes(16)
+        self.direct = Direct(port, self.token)
         self.wire: Wire | None = None
         self.landing: deque[list[ChunkHeader]] = deque()
         """Chunks of which bodies are still coming, by message. Their slots are held."""
@@ -203,7 +207,9 @@ class DirectInlet(StreamInlet):
 
     def __init__(self, context: zmq.Context[Any], uri: str, spec: EdgeSpec, security: Security) -> None:
         super().__init__(context, uri, spec, security)
-        self._waste = memoryview(bytearray(spec.slot_bytes))
+        self._landed = 0
+        """Bytes of bodies announced in this call of `receive`."""
+        self._waste = memoryview(bytearray(min(spec.slot_bytes, UNIT_BYTES)))
         self._callers: dict[int, tuple[socket.socket, bytearray]] = {}
         """Connections that have not sent their whole token yet, oldest first."""
         self._wired: dict[int, DirectPeer] = {}
@@ -227,7 +233,10 @@ class DirectInlet(StreamInlet):
         return super().pending() or bool(self._wires.poll(0, 1))
 
     def receive(self) -> list[ChunkHeader]:
+        self._landed = 0
         for fd, _ in self._wires.poll(0):
+            if self._landed >= UNIT_BYTES:
+                break  # The others stay ready.
             if (peer := self._wired.get(fd)) is not None:
                 self._hear_wire(peer)
             elif fd in self._callers:
@@ -237,7 +246,7 @@ class DirectInlet(StreamInlet):
         return super().receive()
 
     def _answer_calls(self) -> None:
-        while True:
+        for _ in range(STRANGERS + self._spec.producers):
             try:
                 connection, _ = self._listener.accept()
             except OSError:
@@ -294,6 +303,7 @@ class DirectInlet(StreamInlet):
         if isinstance(message, Leave) and not size:
             return []
         most = self._spec.slot_bytes
+        self._landed += size
         if not isinstance(message, Batch) or size > max(UNIT_BYTES, most):
             self.counters["malformed" if size <= most else "oversized"] += 1
             raise WireLost(f"{type(message).__name__} with {size} bytes from an outlet")
@@ -302,11 +312,14 @@ class DirectInlet(StreamInlet):
         if sum(chunk.size_bytes for chunk in message.chunks) != size:
             # Nobody knows where one body ends and the next one begins.
             self.counters["malformed"] += 1
-            return [self._waste[: min(most, size - start)] for start in range(0, size, most)]
-        for number in {chunk.slot.arena for chunk in message.chunks}:
-            if number == peer.member or (peer.member < 0 and number < self._spec.producers):
-                peer.arenas[number] = self._land_in(number)
+            return self._discarded(size)
+        if peer.member < 0:
+            for number in {chunk.slot.arena for chunk in message.chunks}:
+                if number < self._spec.producers:
+                    peer.arenas[number] = self._land_in(number)
         self._take_in(peer, message.chunks, good)
+        if len(good) == len(message.chunks) and peer.member >= 0:
+            return peer.arenas[peer.member].pieces([chunk.slot.slot for chunk in good], [chunk.size_bytes for chunk in good])
         bodies, valid = [], iter(good)
         following = next(valid, None)
         for chunk in message.chunks:
@@ -315,12 +328,19 @@ class DirectInlet(StreamInlet):
                 following = next(valid, None)
                 bodies.append(body if chunk.size_bytes == most else body[: chunk.size_bytes])
             else:
-                bodies += [self._waste[: min(most, chunk.size_bytes - start)] for start in range(0, chunk.size_bytes, most)]
+                bodies += self._discarded(chunk.size_bytes)
         return bodies
+
+    def _discarded(self, size: int) -> list[memoryview]:
+        """Room for so many bytes that nobody reads."""
+        most = len(self._waste)
+        return [self._waste[: min(most, size - start)] for start in range(0, size, most)]
 
     def _admit(self, route: bytes, join: Join) -> tuple[Peer, Shared | None]:
         peer = DirectPeer(route, join, self._listener.getsockname()[1])
-        self._expected[peer.direct.token] = peer
+        self._expected[peer.token] = peer
+        if peer.member >= 0:
+            peer.arenas[peer.member] = self._land_in(peer.member)
         return peer, None
 
     def _tell(self, peer: DirectPeer, slots: list[SlotRef]) -> None:
@@ -336,13 +356,13 @@ class DirectInlet(StreamInlet):
         assert isinstance(peer, DirectPeer)
         if peer.wire is None:
             super()._credit(peer, now=now)
-        elif now or len(peer.back) >= self._together or self._clock() - peer.credited_ns >= COALESCE_NS:
+        elif now or len(peer.back) >= self._together or self._clock() - peer.credited_ns >= CREDIT_NS:
             back, peer.back = peer.back, []
             peer.credited_ns = self._clock()
             self._tell(peer, back)
 
     def _drop(self, peer: DirectPeer) -> None:
-        """End a peer's connection, and free the slots of chunks that did not arrive whole. Its outlet asks for a new session."""
+        """End a peer's connection, and free the slots of chunks that did not arrive whole. Its outlet will ask anew."""
         if peer.wire is not None:
             self._wires.unregister(peer.wire.fileno())
             del self._wired[peer.wire.fileno()]
@@ -354,7 +374,7 @@ class DirectInlet(StreamInlet):
 
     def _retire(self, peer: Peer) -> None:
         assert isinstance(peer, DirectPeer)
-        self._expected.pop(peer.direct.token, None)
+        self._expected.pop(peer.token, None)
         if peer.wire is not None:
             # An outlet whose place another one took must not ask for it again.
             with suppress(WireLost):

@@ -15,7 +15,7 @@ from typing import Any
 import zmq
 
 from tianji.channel.arena import Arena, anonymous_file
-from tianji.channel.base import COALESCE_CHUNKS, COALESCE_NS, ChannelError, EdgeSpec, Inlet
+from tianji.channel.base import COALESCE_CHUNKS, COALESCE_NS, CREDIT_NS, ChannelError, EdgeSpec, Inlet
 from tianji.channel.security import Security
 from tianji.channel.session import Peer, SessionInlet, SessionOutlet
 from tianji.channel.zmq import HEADERS_BYTES
@@ -24,8 +24,10 @@ from tianji.messages import Batch, ChunkHeader, Credit, Join, OnEdge, Segment, S
 SEGMENT_BYTES = 1 << 20
 """Largest piece of a body in one message. The allocator reuses memory for messages of 1 MiB. Larger ones get new pages each
 time, at a third of the speed (docs/notebook/2026-11-speed.md)."""
-JOINED_BYTES = 1 << 16
-"""Largest total of bodies that are copied into one frame. pyzmq would copy frames of this size anyway."""
+JOINED_BYTES = 1 << 18
+"""Largest total of bodies that are copied into one frame."""
+COPIED_BYTES = 1 << 16
+"""Largest frame that is copied once more, because notifying pyzmq's thread of a sent frame costs more than that copy."""
 
 
 class StreamOutlet(SessionOutlet):
@@ -88,8 +90,8 @@ class StreamOutlet(SessionOutlet):
     def _send_small(self, chunks: list[ChunkHeader]) -> None:
         """Send several chunks as one message."""
         bodies = [self._body(chunk) for chunk in chunks]
-        # One more copy, because notifying pyzmq's thread of a sent frame costs more than a copy of this size.
-        self._post(Batch(chunks), bodies[0] if len(bodies) == 1 else b"".join(bodies), copy=True)
+        body = bodies[0] if len(bodies) == 1 else b"".join(bodies)
+        self._post(Batch(chunks), body, copy=len(body) <= COPIED_BYTES)
 
     def _send_large(self, chunk: ChunkHeader) -> None:
         """Send a chunk without copying it. libzmq reads its slot until the credit comes back."""
@@ -129,12 +131,19 @@ class StreamInlet(SessionInlet):
         self._clock = time.monotonic_ns
         self._landing: dict[int, Arena] = {}
         """Arenas into which bodies are received, by the number of the arena that they come from."""
-        self._together = max(1, min(COALESCE_CHUNKS, spec.slots // 4))
+        self._together = max(1, spec.slots // 4)
         """Number of credits that are sent at once."""
         segments = -(-spec.slot_bytes // SEGMENT_BYTES)
         # Credit bounds the messages of an honest peer; the queue's limit bounds those of others.
         queue = spec.slots * (segments + 1) * spec.producers + 16
-        super().__init__(context, uri, spec, security, max(HEADERS_BYTES, min(SEGMENT_BYTES, spec.slot_bytes)), queue)
+        super().__init__(
+            context,
+            uri,
+            spec,
+            security,
+            max(HEADERS_BYTES, min(SEGMENT_BYTES, spec.slot_bytes), min(JOINED_BYTES, spec.slots * spec.slot_bytes)),
+            queue,
+        )
 
     def _admit(self, route: bytes, join: Join) -> tuple[Peer, Shared | None]:
         return StreamPeer(route, join), None
@@ -185,7 +194,7 @@ class StreamInlet(SessionInlet):
 
     def _credit(self, peer: Peer, *, now: bool) -> None:
         assert isinstance(peer, StreamPeer)
-        if now or len(peer.back) >= self._together or self._clock() - peer.credited_ns >= COALESCE_NS:
+        if now or len(peer.back) >= self._together or self._clock() - peer.credited_ns >= CREDIT_NS:
             self._socket.send_multipart([peer.route, encode(Credit(peer.back))], zmq.NOBLOCK)
             peer.back = []
             peer.credited_ns = self._clock()

@@ -7,10 +7,14 @@ so that it is sent while the process works.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import select
 import socket
+import termios
 import threading
+import time
+from array import array
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from struct import Struct
@@ -23,8 +27,9 @@ SIZES = Struct("<IQ")
 """Bytes of the header, bytes of all bodies."""
 AHEAD_BYTES = 4096
 """Bytes that are read beyond a body, in the hope of the next header. What belongs to the next body is copied once more."""
-READ_BYTES = 1 << 18
-"""Bytes after which a call hands over what it has, while it is in the cache."""
+UNIT_BYTES = 1 << 18
+"""Bytes of bodies in one message, unless one body is larger. A reader hands over what it has after as many, while they are in
+the cache."""
 MOST_BUFFERS = 1024
 """Buffers of one system call (IOV_MAX of Linux)."""
 KEEPALIVE_S = 10
@@ -118,10 +123,27 @@ class Wire:
                 self._pump = _Pump(self._socket)
             self._pump.begin(out)
 
-    def drain(self, timeout_s: float) -> None:
-        """Wait until the kernel has everything, or the connection has ended."""
-        if self._pump is not None:
-            self._pump.idle.wait(timeout_s)
+    def finish(self, timeout_s: float) -> None:
+        """Send what is queued, and wait until the other host has all of it, or has closed.
+
+        A socket that is closed with unread credits in it would drop what is still under way.
+        """
+        until = time.monotonic() + timeout_s
+        with suppress(WireLost, OSError):
+            self.push()
+            if self._pump is not None:
+                self._pump.idle.wait(timeout_s)
+            readable = select.poll()
+            readable.register(self._socket, select.POLLIN)
+            while self._unacknowledged() and (left := until - time.monotonic()) > 0:
+                if readable.poll(min(left, 0.005) * 1000) and not self._socket.recv(UNIT_BYTES):
+                    return
+
+    def _unacknowledged(self) -> int:
+        """Bytes that the other host has not confirmed."""
+        count = array("i", [0])
+        fcntl.ioctl(self._socket, termios.TIOCOUTQ, count)
+        return count[0]
 
     def receive(self, place: Place) -> list[OnEdge]:
         """Messages that have arrived whole, with their bodies.
@@ -132,7 +154,7 @@ class Wire:
             if the connection has ended, or if a header cannot be read.
         """
         came: list[OnEdge] = []
-        budget = READ_BYTES
+        budget = UNIT_BYTES
         while budget > 0:
             buffers = [*self._wanted, self._ahead[self._kept :]][:MOST_BUFFERS]
             try:
@@ -212,17 +234,20 @@ class Wire:
 def _send(connection: socket.socket, out: list[Buffer]) -> bool:
     """Send as much as the kernel takes, and remove it from `out`. True if that is everything."""
     while out:
+        some = out[:MOST_BUFFERS]
         try:
-            sent = connection.sendmsg(out[:MOST_BUFFERS])
+            sent = connection.sendmsg(some)
         except BlockingIOError:
             return False
+        if sent == sum(map(len, some)):
+            del out[: len(some)]
+            continue
         done = 0
-        while done < len(out) and sent >= (size := len(out[done])):
+        while sent >= (size := len(out[done])):
             sent -= size
             done += 1
         del out[:done]
-        if sent:
-            out[0] = out[0][sent:]
+        out[0] = out[0][sent:]
     return True
 
 

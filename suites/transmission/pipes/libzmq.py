@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from suites.transmission.pipe import Message
 from suites.transmission.pipes.units import UNIT_BYTES, fill, pieces, stock
 from suites.transmission.pipes.zeromq import Socket, ZeroMq
+from tianji.channel.security import Keys
 
 UNITS = 16
 """Under way from each explorer."""
@@ -27,7 +28,13 @@ class LibZmq(ZeroMq):
 
     @classmethod
     def settings(cls) -> dict[str, Any]:
-        return {"unit_bytes": UNIT_BYTES, "units_in_flight": UNITS, "one_host": "ipc", "two_hosts": "tcp"}
+        return {
+            "unit_bytes": UNIT_BYTES,
+            "units_in_flight": UNITS,
+            "one_host": "ipc",
+            "two_hosts": "tcp",
+            "encrypted": cls.keys is not None,
+        }
 
     def room(self, size_bytes: int) -> int:
         return UNITS
@@ -58,3 +65,11 @@ class LibZmq(ZeroMq):
 
     def follow(self, main: Socket, out: NDArray[np.float32]) -> None:
         fill(out, main.recv_into)
+
+
+class LibZmqCurve(LibZmq):
+    """The same, encrypted."""
+
+    name, title = "libzmq-curve", "libzmq at its best, encrypted"
+    testbeds = ("netns",)
+    keys = Keys.generate()

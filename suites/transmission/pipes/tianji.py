@@ -29,7 +29,12 @@ def edge(size_bytes: int, explorers: int) -> EdgeSpec:
 
 def _explorer(outlet: Outlet, waiter: Waiter, spec: EdgeSpec, producer: int) -> Explorer:
     """Waits for its first slots."""
-    layout, size, rows, together = spec.layout.id, spec.slot_bytes, spec.slot_bytes // 8, group(spec.slot_bytes)
+    layout, size, rows, together = (
+        spec.layout.id,
+        spec.slot_bytes,
+        spec.slot_bytes // 8,
+        max(1, min(64, (1 << 18) // spec.slot_bytes)),
+    )
     slots = [np.frombuffer(outlet.slot(SlotRef(producer, n)), np.uint64) for n in range(spec.slots)]
     source, sent = payload(size), 0
     free: list[SlotRef] = []
@@ -45,8 +50,10 @@ def _explorer(outlet: Outlet, waiter: Waiter, spec: EdgeSpec, producer: int) -> 
                 free = outlet.credits()
                 if not free:
                     waiter.wait()
-            part = free[: min(together, until - sent)]
-            del free[: len(part)]
+            else:
+                free += outlet.credits()
+            part = free[-min(together, until - sent) :]
+            del free[-len(part) :]
             for ref in part:
                 slots[ref.slot][:] = source
             outlet.send([ChunkHeader(producer, n, 0, layout, 1, rows, size, ref) for n, ref in enumerate(part, sent)])

@@ -6,6 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from typing import ClassVar
 
 import numpy as np
 import zmq
@@ -13,20 +14,30 @@ from numpy.typing import NDArray
 
 from suites.transmission.crew import Crew, CrewSamples, Explorer, Follow, followers, sending
 from suites.transmission.pipe import Broadcast, Message, Pipe, Samples, Setting
+from tianji.channel.security import Keys
 
 Socket = zmq.Socket[bytes]
 
 
-def open_socket(context: zmq.Context[Socket], kind: int, in_flight: int = 0) -> Socket:
+def open_socket(
+    context: zmq.Context[Socket], kind: int, in_flight: int = 0, keys: Keys | None = None, *, bound: bool = False
+) -> Socket:
     """A socket that holds half of so many messages of one peer, and drops what is left when it closes.
 
     0 stands for no limit: sockets that would rather drop a message than wait need none, where all that they send is answered.
+    With keys it is encrypted.
     """
     socket = context.socket(kind)
     socket.sndhwm = socket.rcvhwm = max(1, in_flight // 2) if in_flight else 0
     socket.linger = 0
     if kind == zmq.XPUB:
         socket.xpub_verbose = True  # Each subscription is told, also when it is like one before.
+    if keys is not None:
+        socket.curve_publickey, socket.curve_secretkey = keys.public, keys.secret
+        if bound:
+            socket.curve_server = True
+        else:
+            socket.curve_serverkey = keys.public
     return socket
 
 
@@ -42,6 +53,8 @@ def bind(socket: Socket, setting: Setting, name: str) -> str:
 
 class ZeroMq(Pipe):
     """PUSH to PULL for samples, PUB to SUB for weights, and a socket for answers; what travels is the subclass's business."""
+
+    keys: ClassVar[Keys | None] = None
 
     @abstractmethod
     def room(self, size_bytes: int) -> int:
@@ -68,7 +81,7 @@ class ZeroMq(Pipe):
         room = self.room(size_bytes)
 
         def explorer(number: int, address: str) -> Iterator[Explorer]:
-            with connected(address, number, zmq.PUSH, room) as (main, answers):
+            with connected(address, number, zmq.PUSH, room, self.keys) as (main, answers):
                 send = self.sending(main, size_bytes)
 
                 def round_trip() -> None:
@@ -79,7 +92,7 @@ class ZeroMq(Pipe):
 
         with (
             Crew(self.setting, sending(explorer)) as crew,
-            listening(self.setting, crew, zmq.PULL, room, f"s{size_bytes}") as (main, answers),
+            listening(self.setting, crew, zmq.PULL, room, f"s{size_bytes}", self.keys) as (main, answers),
         ):
             receive = self.receiving(main, size_bytes)
             yield CrewSamples(crew, size_bytes, receive, answer=lambda: answers.send_multipart([identity(0), b""]))
@@ -87,23 +100,25 @@ class ZeroMq(Pipe):
     @contextmanager
     def weights(self, size_bytes: int) -> Iterator[Broadcast]:
         def follower(number: int, address: str) -> Iterator[Follow]:
-            with connected(address, number, zmq.SUB) as (main, _):
+            with connected(address, number, zmq.SUB, 0, self.keys) as (main, _):
                 yield partial(self.follow, main)
 
         with (
             followers(self.setting, size_bytes, follower) as (crew, acknowledgements),
-            listening(self.setting, crew, zmq.XPUB, 0, f"w{size_bytes}") as (main, _),
+            listening(self.setting, crew, zmq.XPUB, 0, f"w{size_bytes}", self.keys) as (main, _),
         ):
             yield acknowledgements.of(lambda version, vector: self.publish(main, vector))
 
 
 @contextmanager
-def listening(setting: Setting, crew: Crew, kind: int, in_flight: int, name: str) -> Iterator[tuple[Socket, Socket]]:
+def listening(
+    setting: Setting, crew: Crew, kind: int, in_flight: int, name: str, keys: Keys | None
+) -> Iterator[tuple[Socket, Socket]]:
     """The learner's two sockets: one for what is measured, one to answer explorers by their numbers."""
     with (
         zmq.Context() as context,
-        open_socket(context, kind, in_flight) as main,
-        open_socket(context, zmq.ROUTER) as answers,
+        open_socket(context, kind, in_flight, keys, bound=True) as main,
+        open_socket(context, zmq.ROUTER, 0, keys, bound=True) as answers,
     ):
         addresses = bind(main, setting, name), bind(answers, setting, f"{name}a")
         crew.direct(" ".join(addresses))
@@ -117,13 +132,13 @@ def listening(setting: Setting, crew: Crew, kind: int, in_flight: int, name: str
 
 
 @contextmanager
-def connected(address: str, number: int, kind: int, in_flight: int = 0) -> Iterator[tuple[Socket, Socket]]:
+def connected(address: str, number: int, kind: int, in_flight: int, keys: Keys | None) -> Iterator[tuple[Socket, Socket]]:
     """An explorer's two sockets."""
     main_address, answers_address = address.split()
     with (
         zmq.Context() as context,
-        open_socket(context, kind, in_flight) as main,
-        open_socket(context, zmq.DEALER) as answers,
+        open_socket(context, kind, in_flight, keys) as main,
+        open_socket(context, zmq.DEALER, 0, keys) as answers,
     ):
         if kind == zmq.SUB:
             main.setsockopt(zmq.SUBSCRIBE, b"")
