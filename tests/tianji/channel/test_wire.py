@@ -1,0 +1,184 @@
+"""A wire: messages with bodies over TCP, however the bytes are cut, and whatever comes."""
+
+import socket
+import time
+from contextlib import ExitStack
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tianji.channel.wire import SIZES, UNIT_BYTES, Wire, WireLost
+from tianji.messages import Credit, Leave, SlotRef, encode
+
+DEADLINE_S = 20
+
+
+@pytest.fixture
+def pair():
+    with ExitStack() as stack:
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            near = stack.enter_context(socket.create_connection(server.getsockname()))
+            far = stack.enter_context(server.accept()[0])
+        yield near, far
+
+
+def credit(number):
+    return Credit([SlotRef(0, number)])
+
+
+class Reader:
+    """Receives messages whose only slot's number is the size of their body."""
+
+    def __init__(self, connection, header_bytes=1 << 16):
+        self.wire = Wire(connection, header_bytes)
+        self.came = []
+        self._bodies = []
+
+    def place(self, message, size):
+        body = memoryview(bytearray(size))
+        self._bodies.append(body)
+        # Three pieces, so that limits fall anywhere.
+        return [body[: size // 3], body[size // 3 : size // 2], body[size // 2 :]]
+
+    def take(self, number):
+        """Messages with their bodies, once that many have come."""
+        deadline = time.monotonic() + DEADLINE_S
+        while len(self.came) < number:
+            self.came += [(message, bytes(self._bodies.pop(0))) for message in self.wire.receive(self.place)]
+            assert time.monotonic() < deadline, f"{len(self.came)} of {number} messages"
+        return self.came
+
+
+def body_of(size):
+    return np.random.default_rng(size).bytes(size)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.sampled_from([0, 1, 5, 4000, 4096, 5000, 70_000]), min_size=1, max_size=8), st.data())
+def test_messages_arrive_however_they_are_cut(sizes, data):
+    stream = b"".join(
+        SIZES.pack(len(header), size) + header + body_of(size) for size in sizes for header in [encode(credit(size))]
+    )
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=6)))
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        near, far = socket.create_connection(server.getsockname()), server.accept()[0]
+    with near, far:
+        reader = Reader(far)
+        for start, end in zip([0, *cuts], [*cuts, len(stream)], strict=True):
+            near.sendall(stream[start:end])
+            reader.came += [(m, bytes(reader._bodies.pop(0))) for m in reader.wire.receive(reader.place)]
+        assert reader.take(len(sizes)) == [(credit(size), body_of(size)) for size in sizes]
+
+
+def test_a_header_that_is_longer_than_what_is_read_ahead(pair):
+    writer, reader = Wire(pair[0], 1 << 16), Reader(pair[1])
+    long = Credit([SlotRef(n, n) for n in range(4000)])
+    for message in (long, credit(3), long):
+        writer.send(message, [memoryview(b"end")])
+    writer.push()
+    assert reader.take(3) == [(long, b"end"), (credit(3), b"end"), (long, b"end")]
+
+
+def test_more_buffers_than_one_system_call_takes(pair):
+    writer, reader = Wire(pair[0], 1 << 16), Reader(pair[1])
+    body = body_of(5000)
+    writer.send(credit(1), [memoryview(body)[n : n + 1] for n in range(5000)])
+    writer.push()
+    assert reader.take(1) == [(credit(1), body)]
+
+
+def test_what_the_kernel_has_no_room_for_is_sent_while_the_process_does_something_else(pair):
+    writer, reader = Wire(pair[0], 1 << 16), Reader(pair[1])
+    size = 1 << 25
+    for number in range(3):
+        writer.send(credit(number), [memoryview(body_of(size + number))])
+    writer.push()
+    writer.send(Leave())
+    writer.push()
+    # From here on nobody calls the writer.
+    came = reader.take(4)
+    assert [message for message, _ in came] == [credit(0), credit(1), credit(2), Leave()]
+    assert all(body == body_of(size + number) for number, (_, body) in enumerate(came[:3]))
+    # Its thread has nothing left, and messages are sent directly again.
+    writer.finish(DEADLINE_S)
+    writer.send(credit(9))
+    writer.push()
+    assert reader.take(5)[4] == (credit(9), b"")
+    writer.close()
+
+
+def test_a_reader_hands_over_what_it_has(pair):
+    writer, reader = Wire(pair[0], 1 << 16), Reader(pair[1])
+    for number in range(64):
+        writer.send(credit(number), [memoryview(bytes(UNIT_BYTES // 4))])
+    writer.push()
+    time.sleep(0.2)  # All of it may be there.
+    assert 0 < len(reader.wire.receive(reader.place)) < 64
+
+
+def test_closing_waits_for_what_is_under_way_and_not_for_ever(pair):
+    writer = Wire(pair[0], 1 << 16)
+    writer.send(credit(0), [memoryview(bytes(1 << 26))])
+    before = time.monotonic()
+    writer.finish(0.3)
+    writer.close()
+    assert 0.25 < time.monotonic() - before < DEADLINE_S
+
+
+def test_unread_words_of_the_other_side_do_not_cost_the_last_message(pair):
+    """A socket that is closed with unread bytes is reset: what its kernel had not sent would be gone."""
+    writer, reader = Wire(pair[0], 1 << 16), Reader(pair[1])
+    reader.wire.send(credit(1))
+    reader.wire.push()
+    writer.send(credit(2), [memoryview(body_of(1 << 15))])
+    writer.finish(DEADLINE_S)
+    writer.close()
+    assert reader.take(1) == [(credit(2), body_of(1 << 15))]
+
+
+@pytest.mark.parametrize(
+    ("sent", "why"),
+    [
+        (SIZES.pack(1 << 17, 0), "a header of 131072 bytes"),
+        (SIZES.pack(3, 0) + b"\xc1\xc1\xc1", "not a message"),
+        (b"", "closed"),
+    ],
+)
+def test_what_ends_a_wire(pair, sent, why):
+    reader = Reader(pair[1])
+    pair[0].sendall(sent)
+    if not sent:
+        pair[0].close()
+    with pytest.raises(WireLost, match=why):
+        reader.take(1)
+
+
+def test_a_writer_learns_that_the_other_side_has_gone(pair):
+    writer = Wire(pair[0], 1 << 16)
+    pair[1].close()
+
+    def write_on():
+        for _ in range(1000):
+            writer.send(credit(0), [memoryview(bytes(1 << 20))])
+            writer.push()
+
+    with pytest.raises(WireLost):
+        write_on()
+
+
+def test_a_wire_that_could_not_be_made(pair):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        place = server.getsockname()
+    wire = Wire(socket.socket(), 1 << 16)
+    assert wire._socket.connect_ex(place) != 0
+
+    def wait():
+        for _ in range(1000):
+            assert not wire.connected()
+            time.sleep(0.01)
+
+    with pytest.raises(WireLost):
+        wait()
+    wire.close()
