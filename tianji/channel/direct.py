@@ -46,8 +46,9 @@ class DirectOutlet(StreamOutlet):
         """Whether the inlet has answered on the wire."""
         self._dialled = False
         """Whether the token was sent."""
-        self._indirect = False
-        """Whether no connection came about, so that none is tried again."""
+        self._port = 0
+        self._unreachable: int | None = None
+        """Port to which no connection came about, so that none is tried again. A new inlet has another one."""
         super().__init__(context, uri, spec, member, security, upstream)
         self._limit_bytes = UNIT_BYTES
         # The longest message is a list of all slots.
@@ -56,15 +57,20 @@ class DirectOutlet(StreamOutlet):
     def _heard(self, message: OnEdge, frames: list[zmq.Frame]) -> None:
         match message:
             case Welcome(incarnation=number, direct=Direct() as direct) if number == self._incarnation and not self._open:
-                if not self._indirect:
+                if direct.port != self._unreachable:
                     self._dial(direct, str(frames[0].get("Peer-Address")))
         super()._heard(message, frames)
 
     def _dial(self, direct: Direct, address: str) -> None:
         """Begin to connect. Until the inlet has answered, chunks wait."""
         self._hang_up()
-        family, kind, protocol, _, place = socket.getaddrinfo(address, direct.port, type=socket.SOCK_STREAM)[0]
-        connection = socket.socket(family, kind, protocol)
+        self._port = direct.port
+        try:
+            family, kind, protocol, _, place = socket.getaddrinfo(address, direct.port, type=socket.SOCK_STREAM)[0]
+            connection = socket.socket(family, kind, protocol)
+        except OSError as error:
+            self._lost(str(error))
+            return
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_SYNCNT, SYN_RETRIES)
         self._wire = wire = Wire(connection, self._largest)
         connection.connect_ex(place)  # An error is told by the next call.
@@ -87,7 +93,7 @@ class DirectOutlet(StreamOutlet):
                     self._lose()
                     return
         else:
-            self._indirect, self._open = True, False
+            self._unreachable, self._open = self._port, False
             self.counters["indirect"] += 1
             log.warning("%s: no connection beside it (%s): bodies travel in its messages, which is slower", self.uri, why)
         self._ask()
@@ -116,16 +122,16 @@ class DirectOutlet(StreamOutlet):
         except WireLost as error:
             self._lost(str(error))
             return
-        if came and not self._ready:
-            self._ready, self.due_s = True, None
-            self.flush()
+        if any(isinstance(message, Leave) for message in came):
+            self._lose()
+            return
         for message in came:
-            if isinstance(message, Leave):
-                self._lose()
-                return
             assert isinstance(message, Credit)
             if self._open and message.slots:
                 self._credited(message.slots)
+        if came and not self._ready:
+            self._ready, self.due_s = True, None
+            self.flush()
 
     def flush(self) -> None:
         wire = self._wire
@@ -230,13 +236,20 @@ class DirectInlet(StreamInlet):
         self._watch.register(self._wires.fileno(), select.EPOLLIN)
 
     def pending(self) -> bool:
-        return super().pending() or bool(self._wires.poll(0, 1))
+        # It asks for all, because that leaves their order as it is.
+        return super().pending() or bool(self._wires.poll(0, self._ends()))
+
+    def _ends(self) -> int:
+        """Number of sockets that may be ready."""
+        return 1 + len(self._wired) + len(self._callers)
 
     def receive(self) -> list[ChunkHeader]:
         self._landed = 0
-        for fd, _ in self._wires.poll(0):
-            if self._landed >= UNIT_BYTES:
-                break  # The others stay ready.
+        for _ in range(self._ends()):
+            # One at a time, because epoll then puts it behind the others. It would report many in the same order each time.
+            if self._landed >= UNIT_BYTES or not (ready := self._wires.poll(0, 1)):
+                break
+            ((fd, _),) = ready
             if (peer := self._wired.get(fd)) is not None:
                 self._hear_wire(peer)
             elif fd in self._callers:
@@ -249,8 +262,12 @@ class DirectInlet(StreamInlet):
         for _ in range(STRANGERS + self._spec.producers):
             try:
                 connection, _ = self._listener.accept()
+            except BlockingIOError:
+                return
             except OSError:
-                return  # No more, or one that has gone again.
+                # Out of descriptors, most likely. Callers wait until one is free.
+                self._wires.modify(self._listener.fileno(), 0)
+                return
             connection.setblocking(False)
             if len(self._callers) >= STRANGERS + self._spec.producers:
                 self._turn_away(next(iter(self._callers)))
@@ -275,7 +292,7 @@ class DirectInlet(StreamInlet):
             self._turn_away(fd)
             return
         del self._callers[fd]
-        peer.wire = Wire(connection, HEADERS_BYTES)
+        peer.wire = Wire(connection, self._largest)
         self._wired[fd] = peer
         self._tell(peer, [])
 
@@ -284,6 +301,7 @@ class DirectInlet(StreamInlet):
         self.counters["refused"] += 1
         self._wires.unregister(fd)
         connection.close()
+        self._wires.modify(self._listener.fileno(), select.EPOLLIN)
 
     def _hear_wire(self, peer: DirectPeer) -> None:
         assert peer.wire is not None
@@ -318,7 +336,7 @@ class DirectInlet(StreamInlet):
                 if number < self._spec.producers:
                     peer.arenas[number] = self._land_in(number)
         self._take_in(peer, message.chunks, good)
-        if len(good) == len(message.chunks) and peer.member >= 0:
+        if good and len(good) == len(message.chunks) and peer.member >= 0:
             return peer.arenas[peer.member].pieces([chunk.slot.slot for chunk in good], [chunk.size_bytes for chunk in good])
         bodies, valid = [], iter(good)
         following = next(valid, None)
@@ -346,11 +364,14 @@ class DirectInlet(StreamInlet):
     def _tell(self, peer: DirectPeer, slots: list[SlotRef]) -> None:
         """Send credits on the wire."""
         assert peer.wire is not None
-        peer.wire.send(Credit(slots))
-        try:
-            peer.wire.push()
-        except WireLost:
+        if peer.wire.waiting > self._spec.slots * self._spec.producers + STRANGERS:
+            # An outlet has no more credits to read than slots. This one does not read.
+            self.counters["malformed"] += 1
             self._drop(peer)
+            return
+        peer.wire.send(Credit(slots))
+        with suppress(WireLost):  # What it sent before it ended is still to be read, and then its end.
+            peer.wire.push()
 
     def _credit(self, peer: Peer, *, now: bool) -> None:
         assert isinstance(peer, DirectPeer)
@@ -368,6 +389,7 @@ class DirectInlet(StreamInlet):
             del self._wired[peer.wire.fileno()]
             peer.wire.close()
             peer.wire = None
+            self._wires.modify(self._listener.fileno(), select.EPOLLIN)
         while peer.landing:
             for chunk in peer.landing.popleft():
                 self._held.pop(chunk.slot, None)

@@ -136,14 +136,8 @@ class StreamInlet(SessionInlet):
         segments = -(-spec.slot_bytes // SEGMENT_BYTES)
         # Credit bounds the messages of an honest peer; the queue's limit bounds those of others.
         queue = spec.slots * (segments + 1) * spec.producers + 16
-        super().__init__(
-            context,
-            uri,
-            spec,
-            security,
-            max(HEADERS_BYTES, min(SEGMENT_BYTES, spec.slot_bytes), min(JOINED_BYTES, spec.slots * spec.slot_bytes)),
-            queue,
-        )
+        self._largest = max(HEADERS_BYTES, min(SEGMENT_BYTES, spec.slot_bytes), min(JOINED_BYTES, spec.slots * spec.slot_bytes))
+        super().__init__(context, uri, spec, security, self._largest, queue)
 
     def _admit(self, route: bytes, join: Join) -> tuple[Peer, Shared | None]:
         return StreamPeer(route, join), None

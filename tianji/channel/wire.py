@@ -123,6 +123,11 @@ class Wire:
                 self._pump = _Pump(self._socket)
             self._pump.begin(out)
 
+    @property
+    def waiting(self) -> int:
+        """Number of buffers for which the kernel has no room, about."""
+        return 0 if self._pump is None else self._pump.waiting
+
     def finish(self, timeout_s: float) -> None:
         """Send what is queued, and wait until the other host has all of it, or has closed.
 
@@ -162,8 +167,12 @@ class Wire:
             except BlockingIOError:
                 break
             except OSError as error:
+                if came:
+                    break  # The next call meets the end, too.
                 raise WireLost(error.strerror) from error
             if not got:
+                if came:
+                    break
                 raise WireLost("the other side has closed it")
             budget -= got
             if got < self._missing:
@@ -280,6 +289,11 @@ class _Pump:
             self._rest += out
             return True
 
+    @property
+    def waiting(self) -> int:
+        """Number of buffers that were appended since the last ones were sent."""
+        return len(self._rest)
+
     def _run(self) -> None:
         writable = select.poll()
         writable.register(self._socket, select.POLLOUT)
@@ -288,7 +302,7 @@ class _Pump:
             with self._lock:
                 out += self._rest
                 self._rest = []
-                if not out:
+                if not out and not self._closing:
                     self._work.clear()
                     self.idle.set()
                     continue
@@ -296,13 +310,19 @@ class _Pump:
             try:
                 _send(self._socket, out)
             except OSError:
-                break  # The reader of this connection is told, too.
+                break
+        # Something may be missing in what was sent, so nothing may follow it. The reader of this connection sees its end.
+        self._shut()
         self.idle.set()
+
+    def _shut(self) -> None:
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
         """End the thread, and with it the connection."""
-        self._closing = True
-        self._work.set()
-        with suppress(OSError):
-            self._socket.shutdown(socket.SHUT_RDWR)
+        with self._lock:
+            self._closing = True
+            self._work.set()
+        self._shut()
         self._thread.join()

@@ -71,6 +71,7 @@ class Actor(Role):
     discipline: Discipline
     sequence: int = 0
     free: deque[SlotRef] = field(default_factory=deque, init=False)
+    """Slots to write to. Those that came back last are used first, because a cache is most likely to hold them."""
     version: int = field(default=-1, init=False)
     begun: int = field(default=0, init=False)
     heard: int = field(default=0, init=False)
@@ -142,7 +143,7 @@ class Actor(Role):
     def absorb(self, event: Event) -> list[Effect]:
         match event:
             case Credited(slots=slots):
-                self.free.extend(slots)
+                self.free.extendleft(reversed(slots))
             case WeightsArrived(version=version, closing=closing, number=number):
                 # The latest version wins, so that an actor may miss some. They count, or it would fall behind for good.
                 self.heard += 1 if self._number is None else (number - self._number) % PUBLICATIONS

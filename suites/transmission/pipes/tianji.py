@@ -29,12 +29,7 @@ def edge(size_bytes: int, explorers: int) -> EdgeSpec:
 
 def _explorer(outlet: Outlet, waiter: Waiter, spec: EdgeSpec, producer: int) -> Explorer:
     """Waits for its first slots."""
-    layout, size, rows, together = (
-        spec.layout.id,
-        spec.slot_bytes,
-        spec.slot_bytes // 8,
-        max(1, min(64, (1 << 18) // spec.slot_bytes)),
-    )
+    layout, size, rows, together = spec.layout.id, spec.slot_bytes, spec.slot_bytes // 8, group(spec.slot_bytes)
     slots = [np.frombuffer(outlet.slot(SlotRef(producer, n)), np.uint64) for n in range(spec.slots)]
     source, sent = payload(size), 0
     free: list[SlotRef] = []
@@ -46,12 +41,11 @@ def _explorer(outlet: Outlet, waiter: Waiter, spec: EdgeSpec, producer: int) -> 
         nonlocal free, sent
         until = sent + number
         while sent < until:
-            while not free:
-                free = outlet.credits()
-                if not free:
-                    waiter.wait()
-            else:
-                free += outlet.credits()
+            free += outlet.credits()
+            if not free:
+                waiter.wait()
+                continue
+            # As actors do, it uses the slots first that came back last, because they are in the cache.
             part = free[-min(together, until - sent) :]
             del free[-len(part) :]
             for ref in part:

@@ -121,6 +121,53 @@ def test_everything_arrives_from_an_outlet_that_closes_while_the_inlet_is_at_wor
     bench.until(lambda: not inlet._wired)
 
 
+def test_everything_arrives_from_an_outlet_that_closes_before_the_inlet_gives_credit(bench):
+    """Credit for an outlet that has gone cannot be sent. What it sent before is still there to be read."""
+    inlet, outlet = bench.pair()
+    bench.until(lambda: outlet._ready)
+    outlet.send([bench.write(outlet, 0, text(0)), bench.write(outlet, 1, text(1))])
+    bench.until(lambda: len(bench.got[inlet]) == 2)
+    outlet.send([bench.write(outlet, 2, text(2)), bench.write(outlet, 3, text(3))])
+    bench.close(outlet)
+    for chunk in bench.got.pop(inlet):
+        inlet.release([chunk.slot])
+        inlet.flush()
+    bench.until(lambda: len(bench.got[inlet]) == 2)
+    assert [bench.body(inlet, chunk) for chunk in bench.got[inlet]] == [text(2), text(3)]
+    bench.until(lambda: not inlet._members)
+
+
+def test_all_producers_have_their_turn(bench):
+    spec = EdgeSpec(opaque_layout(1 << 18), 8, 3)
+    inlet = bench.inlet(spec=spec)
+    outlets = [bench.outlet(inlet, n, spec) for n in range(3)]
+    bench.until(lambda: all(outlet._ready for outlet in outlets))
+    for outlet in outlets:
+        for _ in range(8):
+            outlet.send([bench.write(outlet, 0, bytes(spec.slot_bytes), layout=spec.layout.id)])
+    turns = []
+    while len(turns) < 18:
+        turns += [chunk.producer for chunk in inlet.receive()]
+        inlet.pending()
+        for outlet in outlets:
+            outlet.flush()
+    assert {turns[:9].count(producer) for producer in range(3)} <= {2, 3, 4}
+
+
+def test_an_inlet_that_takes_the_place_of_one_without_a_wire_has_one(bench, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(direct, "ANSWER_S", 0.1)
+        patch.setattr(direct.DirectInlet, "_identify", lambda self, fd: self._wires.modify(fd, 0))
+        inlet, outlet = bench.pair()
+        bench.until(lambda: outlet.counters["indirect"])
+    uri = inlet.uri
+    bench.close(inlet)
+    inlet = bench.inlet(uri)
+    bench.until(lambda: outlet._ready)
+    bench.free[outlet].sort(key=lambda slot: slot.slot)
+    assert through(bench, inlet, outlet)
+
+
 class Caller:
     """A connection to an inlet's second port."""
 
@@ -207,6 +254,46 @@ def chunk_of(spec, slot=0, producer=1, size=6, **more):
     fields = {"producer": producer, "sequence": 0, "version": 0, "layout": spec.layout.id, "count": 1}
     fields |= {"ragged_rows": size, "size_bytes": size, "slot": slot if isinstance(slot, SlotRef) else SlotRef(producer, slot)}
     return ChunkHeader(**{**fields, **more})
+
+
+def test_a_message_without_chunks_is_nothing(bench, live):
+    inlet, _, call = live
+    peer, caller = admitted(bench, inlet, call, 1)
+    caller.say(frame(Batch([]), 0) + frame(Batch([chunk_of(bench.spec, 3)]), 6, b"third."))
+    bench.until(lambda: bench.got[inlet])
+    inlet.release([chunk.slot for chunk in bench.got.pop(inlet)])
+    assert peer.wire is not None
+
+
+def test_a_peer_that_does_not_read_its_credits_is_dropped(bench, live, monkeypatch):
+    inlet, _, call = live
+    peer, _ = admitted(bench, inlet, call, 1)
+    monkeypatch.setattr(direct.Wire, "waiting", property(lambda self: 1000 if self is peer.wire else 0))
+    inlet._tell(peer, [])
+    assert peer.wire is None
+
+
+def test_callers_wait_while_no_descriptor_is_free(bench, live, monkeypatch):
+    inlet, _, call = live
+    listener = inlet._listener
+
+    class Full:
+        def __getattr__(self, name):
+            return getattr(listener, name)
+
+        def accept(self):
+            raise OSError(24, "Too many open files")
+
+    first = call()
+    bench.until(lambda: inlet._callers)
+    monkeypatch.setattr(inlet, "_listener", Full())
+    second = call()
+    bench.quiet(0.05)
+    assert not inlet.pending()
+    monkeypatch.setattr(inlet, "_listener", listener)
+    for caller in (first, second):
+        caller.say(bytes(16))
+        bench.until(caller.hung_up)
 
 
 @pytest.mark.parametrize("kind", ["credit", "large", "announced", "garbage"])

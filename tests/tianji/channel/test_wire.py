@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tianji.channel.wire import SIZES, UNIT_BYTES, Wire, WireLost
+from tianji.channel.wire import AHEAD_BYTES, SIZES, UNIT_BYTES, Wire, WireLost
 from tianji.messages import Credit, Leave, SlotRef, encode
 
 DEADLINE_S = 20
@@ -182,3 +182,29 @@ def test_a_wire_that_could_not_be_made(pair):
     with pytest.raises(WireLost):
         wait()
     wire.close()
+
+
+@pytest.mark.parametrize("spare", [0, 1])
+def test_what_came_before_the_end_is_handed_over(pair, spare):
+    """The last bytes may fill what is read at once exactly, so that the next call of the kernel meets the end."""
+    header = encode(credit(1))
+    size = AHEAD_BYTES - SIZES.size - len(header) - spare
+    pair[0].sendall(SIZES.pack(len(header), size) + header + bytes(size))
+    pair[0].close()
+    reader = Reader(pair[1])
+    assert reader.take(1) == [(credit(1), bytes(size))]
+    with pytest.raises(WireLost):
+        reader.wire.receive(reader.place)
+
+
+def test_a_wire_closes_at_any_moment_of_its_thread(pair):
+    writer = Wire(pair[0], 1 << 16)
+    writer.send(credit(0), [memoryview(bytes(1 << 24))])
+    writer.push()
+    pump = writer._pump
+    clear = pump._work.clear
+    pump._work.clear = lambda: (time.sleep(0.05), clear())
+    while pair[1].recv(1 << 20) and not pump.idle.is_set():
+        pass
+    writer.close()
+    assert not pump._thread.is_alive()
