@@ -61,6 +61,7 @@ LOOKS: dict[str, Look] = {
     "raw-tcp": Look(GREY, "-.", ""),
     "tcp-kept": Look(INK, "-.", ""),
     "libzmq": Look(GREY, ":", ""),
+    "libzmq-curve": Look(GREY, (0, (4, 2)), ""),
     "tianji-copies": Look(INK, ":", ""),
     "xingtian-copies": Look(GREY, (0, (6, 2, 1, 2)), ""),
 }

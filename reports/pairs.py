@@ -85,11 +85,11 @@ def of_nodes(labels: Iterable[str]) -> list[tuple[str, str]]:
 
 
 def of_pipes(labels: Iterable[str], ceiling: str) -> list[tuple[str, str]]:
-    """(first, second) pairs of the transmission suite: everybody against the ceiling, TianJi against everybody and itself, and
-    the XingTian-style system against Ray, of which there is a published claim."""
+    """(first, second) pairs of the transmission suite: everybody against the ceiling, TianJi against everybody and itself, the
+    XingTian-style system against Ray, of which there is a published claim, and what is encrypted against its own ceiling."""
     found = sorted(set(labels))
     pairs = [(label, ceiling) for label in first_runs(found) if ceiling in found and label != ceiling]
     if REFERENCE in found:
         pairs += [(REFERENCE, label) for label in found if label not in (REFERENCE, ceiling)]
-    claimed = ("xingtian", "ray-store")
-    return [*pairs, claimed] if set(found).issuperset(claimed) else pairs
+    more = [("xingtian", "ray-store"), ("tianji-curve", "libzmq-curve")]
+    return pairs + [pair for pair in more if set(found).issuperset(pair)]

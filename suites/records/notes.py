@@ -26,10 +26,14 @@ class Superseded(Struct, frozen=True, forbid_unknown_fields=True):
     why: Text
     systems: tuple[Name, ...] = ()
     """Whose runs; none named: all."""
+    workloads: tuple[Name, ...] = ()
+    """Of which workloads; none named: all."""
 
     def covers(self, manifest: Manifest) -> bool:
         """Whether it speaks of this run."""
-        return not self.systems or manifest.system in self.systems
+        return manifest.system in (self.systems or (manifest.system,)) and (
+            manifest.workload in (self.workloads or (manifest.workload,))
+        )
 
 
 class Renamed(Struct, frozen=True, forbid_unknown_fields=True):

@@ -20,7 +20,7 @@ from suites.statistics.summary import Row, label_of
 
 row = partial(summary.row, "transmission")
 
-CEILINGS = ("memcpy", "raw-tcp", "tcp-kept", "libzmq")
+CEILINGS = ("memcpy", "raw-tcp", "tcp-kept", "libzmq", "libzmq-curve")
 """Systems that are what the hardware can do."""
 PERCENTILES = (50, 95, 99)
 SCALARS = (

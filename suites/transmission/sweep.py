@@ -64,7 +64,7 @@ PROFILES = {
         extents={
             "samples": (_extent(POWERS_OF_FOUR, (1,), 0.15), _extent(FEW, MANY, 0.15)),
             "weights": (_extent(FEW, (1, 16), 0.1),),
-            "samples-2hosts": (_extent(UP_TO_16_MIB, (1,), 0.15),),
+            "samples-2hosts": (_extent(UP_TO_16_MIB, (1, *MANY), 0.15),),
             "samples-2hosts-1gbit": (_extent(UP_TO_4_MIB, (1,), 0.2, 100), _extent((KIB, 64 * KIB, MIB), (4,), 0.2)),
         },
         systems=SYSTEMS,

@@ -31,6 +31,8 @@ ANSWER_S = 30.0
 """Seconds after which an outlet does without the connection. An inlet may be at work before it answers."""
 SYN_RETRIES = 2
 """Times that the kernel asks for a connection again. After 7 seconds it gives up."""
+TURN_BYTES = 1 << 22
+"""Bytes that are read from one outlet before it is another one's turn. Longer turns mean fewer wake-ups of outlets."""
 STRANGERS = 16
 """Connections beside those of the producers that may be open before they have sent a token."""
 
@@ -213,8 +215,10 @@ class DirectInlet(StreamInlet):
 
     def __init__(self, context: zmq.Context[Any], uri: str, spec: EdgeSpec, security: Security) -> None:
         super().__init__(context, uri, spec, security)
-        self._landed = 0
-        """Bytes of bodies announced in this call of `receive`."""
+        self._read_bytes = 0
+        """Bytes that this call of `receive` has read."""
+        self._turn_fd, self._turn_bytes = -1, 0
+        """The wire whose turn it is, and the bytes that it may still send in it."""
         self._waste = memoryview(bytearray(min(spec.slot_bytes, UNIT_BYTES)))
         self._callers: dict[int, tuple[socket.socket, bytearray]] = {}
         """Connections that have not sent their whole token yet, oldest first."""
@@ -244,13 +248,19 @@ class DirectInlet(StreamInlet):
         return 1 + len(self._wired) + len(self._callers)
 
     def receive(self) -> list[ChunkHeader]:
-        self._landed = 0
+        self._read_bytes = 0
         for _ in range(self._ends()):
+            if self._read_bytes >= UNIT_BYTES:
+                break
+            if self._turn_bytes > 0 and (peer := self._wired.get(self._turn_fd)) is not None:
+                self._hear_wire(peer)
+                continue
             # One at a time, because epoll then puts it behind the others. It would report many in the same order each time.
-            if self._landed >= UNIT_BYTES or not (ready := self._wires.poll(0, 1)):
+            if not (ready := self._wires.poll(0, 1)):
                 break
             ((fd, _),) = ready
             if (peer := self._wired.get(fd)) is not None:
+                self._turn_fd, self._turn_bytes = fd, TURN_BYTES
                 self._hear_wire(peer)
             elif fd in self._callers:
                 self._identify(fd)
@@ -305,11 +315,16 @@ class DirectInlet(StreamInlet):
 
     def _hear_wire(self, peer: DirectPeer) -> None:
         assert peer.wire is not None
+        before = peer.wire.received_bytes
         try:
             came = peer.wire.receive(partial(self._place, peer))
         except WireLost:
             self._drop(peer)
             return
+        got = peer.wire.received_bytes - before
+        self._read_bytes += got
+        # Who has nothing more to say gives way.
+        self._turn_bytes = self._turn_bytes - got if got else 0
         for message in came:
             if isinstance(message, Leave):
                 self._retire(peer)
@@ -321,7 +336,6 @@ class DirectInlet(StreamInlet):
         if isinstance(message, Leave) and not size:
             return []
         most = self._spec.slot_bytes
-        self._landed += size
         if not isinstance(message, Batch) or size > max(UNIT_BYTES, most):
             self.counters["malformed" if size <= most else "oversized"] += 1
             raise WireLost(f"{type(message).__name__} with {size} bytes from an outlet")

@@ -62,6 +62,7 @@ class Wire:
         self._ahead = memoryview(bytearray(AHEAD_BYTES))
         self._kept = 0
         """Bytes at the start of `_ahead` that were not yet read as a header."""
+        self.received_bytes = 0
         self._message: OnEdge | None = None
         """Message whose bodies are still coming."""
         self._wanted: list[memoryview] = []
@@ -175,6 +176,7 @@ class Wire:
                     break
                 raise WireLost("the other side has closed it")
             budget -= got
+            self.received_bytes += got
             if got < self._missing:
                 self._fill(got)
             else:

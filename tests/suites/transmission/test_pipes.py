@@ -27,7 +27,7 @@ from suites.transmission.traffic import Extent
 KIB = 1 << 10
 SIZES = (KIB, 64 * KIB, 1 << 20)
 ONE_HOST = ("tianji", "xingtian", "mp-queue", "pyzmq", "memcpy", "raw-tcp", "tcp-kept", "libzmq")
-TWO_HOSTS = ("tianji", "tianji-curve", "pyzmq", "raw-tcp", "tcp-kept", "libzmq")
+TWO_HOSTS = ("tianji", "tianji-curve", "pyzmq", "raw-tcp", "tcp-kept", "libzmq", "libzmq-curve")
 REASON = netns.unavailable()
 needs_rights = pytest.mark.skipif(REASON is not None, reason=f"no hosts can be emulated: {REASON}")
 

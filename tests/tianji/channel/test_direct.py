@@ -137,7 +137,8 @@ def test_everything_arrives_from_an_outlet_that_closes_before_the_inlet_gives_cr
     bench.until(lambda: not inlet._members)
 
 
-def test_all_producers_have_their_turn(bench):
+def test_all_producers_have_their_turn(bench, monkeypatch):
+    monkeypatch.setattr(direct, "TURN_BYTES", 1 << 18)
     spec = EdgeSpec(opaque_layout(1 << 18), 8, 3)
     inlet = bench.inlet(spec=spec)
     outlets = [bench.outlet(inlet, n, spec) for n in range(3)]
