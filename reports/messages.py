@@ -11,7 +11,7 @@ from reports.pairs import REFERENCE
 from reports.table import Row
 from reports.tables import counted, seconds_text, size_text, with_interval
 from reports.view import Shown, View, group, shown
-from suites.transmission.analysis import CEILINGS
+from suites.transmission.analysis import CEILINGS, OVER_SIZES
 
 MEGA = 1e-6
 
@@ -33,7 +33,7 @@ class Traffic(View):
     @cached_property
     def measured(self) -> list[tuple[int, int]]:
         """(explorers, bytes of a message) that were measured."""
-        return sorted({(row["explorers"], row["size_bytes"]) for row in self.table.rows})
+        return sorted({(row["explorers"], row["size_bytes"]) for row in self.table.rows if row["size_bytes"] is not None})
 
     def sizes(self, explorers: int) -> list[int]:
         return [size for n, size in self.measured if n == explorers]
@@ -44,6 +44,11 @@ class Traffic(View):
     def ratios(self, baseline: str) -> list[Row]:
         """TianJi's goodput over another's, for all sizes and numbers of explorers."""
         found = [self.at(REFERENCE, "goodput_ratio", size, n, baseline) for n, size in self.measured]
+        return [row for row in found if row is not None]
+
+    def over_sizes(self, baseline: str) -> list[Row]:
+        """Means over sizes of TianJi's goodput over another's, by number of explorers."""
+        found = (self.find(REFERENCE, OVER_SIZES, explorers=n, baseline=baseline) for n in self.explorers)
         return [row for row in found if row is not None]
 
     def title(self, label: str) -> str:

@@ -6,6 +6,7 @@ session and block.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, cast
@@ -38,6 +39,8 @@ RATIOS = (
     ("latency_p99_ratio", "latency_p99_s"),
 )
 """Metrics that are compared between pipes as ratios."""
+OVER_SIZES = "goodput_ratio_over_sizes"
+"""Geometric mean of a pipe's goodput over another's, over all sizes that were measured with so many explorers."""
 KEYS = ["workload", "explorers", "size_bytes"]
 BLOCK = ["session", "block"]
 
@@ -124,4 +127,16 @@ def summarise(
                 if len(both):
                     ratio = paired_ratio(both[first], both[second], list(both.index.get_level_values("session")))
                     rows.append(row(workload, first, name, "ratio", ratio, baseline=second, **more))
+    for of_both, of_number in table.groupby(["workload", "explorers"], sort=True):
+        place, number = cast("tuple[str, int]", of_both)
+        # A block counts where both have every size.
+        means = of_number.pivot(index=BLOCK, columns=["system", "size_bytes"], values="goodput_bytes_per_s")
+        means = means.map(math.log).T.groupby(level="system").mean().T.map(math.exp)
+        means = means.where(of_number.groupby([*BLOCK, "system"]).size().unstack() == of_number["size_bytes"].nunique())
+        for first, second in pairs(place, set(map(str, means))):
+            if len(both := means[[first, second]].dropna()):
+                ratio = paired_ratio(both[first], both[second], list(both.index.get_level_values("session")))
+                rows.append(
+                    row(place, first, OVER_SIZES, "ratio", ratio, baseline=second, explorers=int(number), **places[place])
+                )
     return rows

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from suites.records import bundle
@@ -79,6 +80,22 @@ def test_ratios_are_formed_within_blocks_and_sessions():
     row = rows(bundles, [("a", "b")])["a", "goodput_ratio", "b"]
     assert row["n"] == 5
     assert (row["value"], row["ci_low"], row["ci_high"]) == pytest.approx((2.0, 2.0, 2.0))
+
+
+def two_sizes(system, block, small_s, large_s):
+    """A cell that moved messages of 1 and of 4 KiB in these times."""
+    small, large = cell(system, block, seconds=small_s), cell(system, block, seconds=large_s)
+    small.events.append(msgspec.structs.replace(large.events[0], size_bytes=4 * KIB))
+    return small
+
+
+def test_a_mean_over_sizes_is_of_blocks_that_have_them_all():
+    bundles = [two_sizes("a", block, 1.0, 1.0) for block in range(6)]
+    # 2 times and 8 times the time: 4 in the geometric mean, whatever the sizes.
+    bundles += [two_sizes("b", block, 2.0, 8.0) for block in range(5)] + [cell("b", 5, seconds=50.0)]
+    row = rows(bundles, [("a", "b")])["a", analysis.OVER_SIZES, "b"]
+    assert (row["n"], row["size_bytes"], row["explorers"]) == (5, None, 1)
+    assert (row["value"], row["ci_low"], row["ci_high"]) == pytest.approx((4.0, 4.0, 4.0))
 
 
 def test_a_second_run_is_a_label_of_its_own():
