@@ -217,6 +217,7 @@ def test_a_token_is_good_for_one_connection(bench, live):
     caller = call()
     caller.say(peer.token)
     bench.until(caller.hung_up)
+    assert inlet.counters["refused"] == 1
 
 
 def test_callers_that_say_nothing_are_few(bench, live):
