@@ -170,13 +170,14 @@ def check(cells, sizes=SIZES):
 
 
 @pytest.mark.long(why="each pipe moves messages between processes for a while")
+@pytest.mark.parametrize("pipes", [ONE_HOST[::2], ONE_HOST[1::2]], ids=["even", "odd"])
 @pytest.mark.parametrize("direction", ["samples", "weights"])
-def test_pipes_on_one_host(tiny, tmp_path, direction):
+def test_pipes_on_one_host(tiny, tmp_path, direction, pipes):
     counts = (1, 3) if direction == "samples" else (3,)
     tiny([direction], explorers=counts)
-    assert bench("--systems", ",".join(ONE_HOST), "--out", tmp_path / "out") == 0
+    assert bench("--systems", ",".join(pipes), "--out", tmp_path / "out") == 0
     cells = read(tmp_path / "out")
-    assert {(c.manifest.system, c.manifest.explorers) for c in cells} == {(name, n) for name in ONE_HOST for n in counts}
+    assert {(c.manifest.system, c.manifest.explorers) for c in cells} == {(name, n) for name in pipes for n in counts}
     assert {c.manifest.testbed for c in cells} == {"local"}
     check(cells)
     for cell in cells:
