@@ -7,23 +7,22 @@ is faster is said by `reports.verdict` alone. Functions are pure; lists are empt
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from reports import bounds, picker
+from reports import picker
 from reports.claims import Judged
 from reports.dataset import Dataset
 from reports.estimate import Ratio, combined, paired, term
-from reports.messages import Traffic
+from reports.losses import Between, Slower, losses
 from reports.pairs import REFERENCE, RELAXED, first_runs, on_own_code
 from reports.picker import Bar
-from reports.table import Row
 from reports.tables import number
 from reports.training import Trained
-from reports.verdict import KINDS, SAME, TUNED, Question, Verdict, questions, runs, verdicts
+from reports.verdict import KINDS, TUNED, Question, Verdict, questions, runs, verdicts
 from reports.waiting import Mapped
 
 KIND = KINDS[0]
@@ -37,8 +36,6 @@ FIRST = "ppo"
 """The question whose first workload is drawn."""
 PEOPLE_USE = ("rllib", "sb3")
 """Opponents whose ratios are told first."""
-FAST_LINK = "samples-2hosts"
-"""Where messages between hosts are not limited by the link."""
 DECIDED = ("faster", "slower", "the same")
 """Verdicts that answer a question."""
 SAID = {"holds in analogue": "holds on a small machine"}
@@ -73,34 +70,6 @@ class Answer(NamedTuple):
     verdicts: list[Verdict]
 
 
-class Slower(NamedTuple):
-    """A pipe that moves messages faster than TianJi's channel, in one place."""
-
-    place: str
-    where: str
-    """The place in words."""
-    title: str
-    worst: Row
-    """The lowest of the ratios whose whole interval is below 1; its interval is widened for all that it was picked from."""
-    below: int
-    """Number of ratios to this pipe in this place whose whole interval is below 1."""
-    ratios: int
-
-    @property
-    def same(self) -> bool:
-        """Whether even the worst ratio is no difference that matters."""
-        return bool(self.worst["value"] >= 1 / SAME)
-
-
-class Between(NamedTuple):
-    """A pipe between two hosts with a fast link, and TianJi's channel beside it."""
-
-    title: str
-    ends: list[Row]
-    """Mean ratios of goodput with the fewest and with the most explorers."""
-    slower: Slower | None
-
-
 class Headline(NamedTuple):
     """What stands beside the table."""
 
@@ -110,7 +79,7 @@ class Headline(NamedTuple):
     """The synchronous system of the same code over the systems of other code: ratios by workload, least first."""
     missed: list[Missed]
     slower: list[Slower]
-    """The largest gap first. What `between` tells is left out."""
+    """The largest gap first."""
     between: list[Between]
 
 
@@ -120,13 +89,12 @@ def headline(data: Dataset) -> Headline:
     for one in verdicts(data):
         found.setdefault(one.question.id, Answer(one.question, [])).verdicts.append(one)
     trained = Trained.all(data)
-    slower = sorted(_slower(Traffic.all(data)), key=lambda one: one.worst["value"])
-    between = list(_between(Traffic.all(data), {one.title: one for one in slower if one.place == FAST_LINK}))
+    slower, between = losses(data)
     return Headline(
         list(found.values()),
         engineering=sorted(ratio for view in trained for ratio in _engineering(view)),
         missed=[one for view in trained for one in _missed(view)],
-        slower=[one for one in slower if not any(one is told.slower for told in between)],
+        slower=slower,
         between=between,
     )
 
@@ -147,23 +115,6 @@ def _engineering(view: Trained) -> Iterator[float]:
         told = view.fast(view.synchronous or "", opponent, KIND)
         if not on_own_code(opponent) and told.row is not None and told.exact:
             yield told.row["value"]
-
-
-def _between(places: Iterable[Traffic], slower: Mapping[str, Slower]) -> Iterator[Between]:
-    for place in places:
-        for label in place.competitors if place.name == FAST_LINK else ():
-            if rows := [row for row in place.over_sizes(label) if row["ci_low"] is not None]:
-                yield Between(place.title(label), [rows[0], rows[-1]], slower.get(place.title(label)))
-
-
-def _slower(places: Iterable[Traffic]) -> Iterator[Slower]:
-    found = [(traffic, label, traffic.ratios(label)) for traffic in places for label in traffic.competitors]
-    cells = sum(len(rows) for _, _, rows in found)
-    for traffic, label, rows in found:
-        shown = [row for row in rows if row["ci_high"] is not None and row["ci_high"] < 1]
-        if shown:
-            worst = bounds.extreme(min(shown, key=lambda row: row["value"]), cells)
-            yield Slower(traffic.name, str(traffic.description["title"]), traffic.title(label), worst, len(shown), len(rows))
 
 
 class Column(NamedTuple):

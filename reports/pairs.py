@@ -85,8 +85,11 @@ def of_nodes(labels: Iterable[str]) -> list[tuple[str, str]]:
 
 
 def of_pipes(labels: Iterable[str], ceiling: str) -> list[tuple[str, str]]:
-    """(first, second) pairs of the transmission suite: everybody against the ceiling, TianJi against everybody and itself, the
-    XingTian-style system against Ray, of which there is a published claim, and what is encrypted against its own ceiling."""
+    """(first, second) pairs of the transmission suite.
+
+    Everybody is compared with the ceiling, and TianJi with everybody and itself. There is a published claim of the
+    XingTian-style system over Ray. What is encrypted has a ceiling of its own.
+    """
     found = sorted(set(labels))
     pairs = [(label, ceiling) for label in first_runs(found) if ceiling in found and label != ceiling]
     if REFERENCE in found:

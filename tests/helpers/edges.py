@@ -12,7 +12,7 @@ from tianji.channel.registry import Channels
 from tianji.channel.security import Keys
 from tianji.channel.waiter import Waiter
 from tianji.layout import ChunkLayout, Field
-from tianji.messages import ChunkHeader
+from tianji.messages import ChunkHeader, SlotRef
 
 DEADLINE_S = 20
 SCHEMES = ["shm", "tcp", "ipc", "inproc", "memory", "curve"]
@@ -121,6 +121,13 @@ class Bench:
         outlet = self.outlet(inlet)
         self.until(lambda: len(self.free[outlet]) == self.spec.slots)
         return inlet, outlet
+
+
+def header(spec, slot=0, producer=1, size=6, **more):
+    """Header of a chunk that nobody wrote. `slot` may name one of another arena."""
+    fields = {"producer": producer, "sequence": 0, "version": 0, "layout": spec.layout.id, "count": 1}
+    fields |= {"ragged_rows": size, "size_bytes": size, "slot": slot if isinstance(slot, SlotRef) else SlotRef(producer, slot)}
+    return ChunkHeader(**{**fields, **more})
 
 
 def text(number):

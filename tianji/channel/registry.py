@@ -16,7 +16,8 @@ from typing import Any, TypeVar
 import zmq
 
 from tianji.channel.base import ChannelError, EdgeSpec, Endpoint, Inlet, Outlet, WeightsInlet, WeightsOutlet
-from tianji.channel.direct import DirectInlet, DirectOutlet
+from tianji.channel.direct import DirectOutlet
+from tianji.channel.direct_inlet import DirectInlet
 from tianji.channel.memory import MemoryInlet, MemoryOutlet, MemoryWeightsInlet, MemoryWeightsOutlet
 from tianji.channel.security import Keys, Security
 from tianji.channel.shared import SharedInlet, SharedOutlet

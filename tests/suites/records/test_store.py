@@ -211,7 +211,16 @@ def write_notes(tmp_path, **more):
     )
 
 
-@pytest.mark.parametrize(("more", "left"), [({}, 0), ({"systems": ["tianji"]}, 1), ({"systems": ["other"]}, 2)])
+@pytest.mark.parametrize(
+    ("more", "left"),
+    [
+        ({}, 0),
+        ({"systems": ["tianji"]}, 1),
+        ({"systems": ["other"]}, 2),
+        ({"workloads": ["w-x"]}, 0),
+        ({"workloads": ["other"]}, 2),
+    ],
+)
 def test_runs_that_were_superseded_are_left_out_beside_those_that_took_their_place(tmp_path, more, left):
     for name in ("old", "new"):
         archive.seal(session(tmp_path / name), tmp_path / f"{name}.parquet")

@@ -4,14 +4,14 @@ import socket
 from contextlib import ExitStack
 
 import pytest
-from edges import SLOTS, Bench, text
+from edges import SLOTS, Bench, header, text
 
 from suites.components.opaque import opaque_layout
-from tianji.channel import direct
+from tianji.channel import direct, direct_inlet
 from tianji.channel.base import EdgeSpec
 from tianji.channel.waiter import Waiter
 from tianji.channel.wire import SIZES
-from tianji.messages import Batch, ChunkHeader, Credit, SlotRef, encode
+from tianji.messages import Batch, Credit, Direct, SlotRef, encode
 
 LARGE = EdgeSpec(opaque_layout(1 << 18), 8, 1)
 
@@ -59,20 +59,20 @@ def test_where_the_second_port_is_closed_bodies_travel_in_messages(bench, caplog
 
 def _with_port(admitted, port):
     peer, shared = admitted
-    peer.direct = direct.Direct(port, peer.token)
+    peer.direct = Direct(port, peer.token)
     return peer, shared
 
 
 def test_where_nobody_answers_bodies_travel_in_messages(bench, monkeypatch):
     monkeypatch.setattr(direct, "ANSWER_S", 0.3)
-    monkeypatch.setattr(direct.DirectInlet, "_identify", lambda self, fd: self._wires.modify(fd, 0))
+    monkeypatch.setattr(direct_inlet.DirectInlet, "_identify", lambda self, fd: self._wires.modify(fd, 0))
     inlet, outlet = bench.pair()
     assert through(bench, inlet, outlet)
     assert outlet.counters == {"indirect": 1}
 
 
 def test_what_waits_for_an_answer_when_an_outlet_closes_is_not_lost(bench, monkeypatch):
-    monkeypatch.setattr(direct.DirectInlet, "_identify", lambda self, fd: self._wires.modify(fd, 0))
+    monkeypatch.setattr(direct_inlet.DirectInlet, "_identify", lambda self, fd: self._wires.modify(fd, 0))
     inlet, outlet = bench.pair()
     outlet.send([bench.write(outlet, 0, text(0))])
     bench.close(outlet)
@@ -138,7 +138,7 @@ def test_everything_arrives_from_an_outlet_that_closes_before_the_inlet_gives_cr
 
 
 def test_all_producers_have_their_turn(bench, monkeypatch):
-    monkeypatch.setattr(direct, "TURN_BYTES", 1 << 18)
+    monkeypatch.setattr(direct_inlet, "TURN_BYTES", 1 << 18)
     spec = EdgeSpec(opaque_layout(1 << 18), 8, 3)
     inlet = bench.inlet(spec=spec)
     outlets = [bench.outlet(inlet, n, spec) for n in range(3)]
@@ -158,7 +158,7 @@ def test_all_producers_have_their_turn(bench, monkeypatch):
 def test_an_inlet_that_takes_the_place_of_one_without_a_wire_has_one(bench, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(direct, "ANSWER_S", 0.1)
-        patch.setattr(direct.DirectInlet, "_identify", lambda self, fd: self._wires.modify(fd, 0))
+        patch.setattr(direct_inlet.DirectInlet, "_identify", lambda self, fd: self._wires.modify(fd, 0))
         inlet, outlet = bench.pair()
         bench.until(lambda: outlet.counters["indirect"])
     uri = inlet.uri
@@ -223,14 +223,14 @@ def test_a_token_is_good_for_one_connection(bench, live):
 def test_callers_that_say_nothing_are_few(bench, live):
     inlet, _, call = live
     callers = [call() for _ in range(60)]
-    bench.until(lambda: inlet.counters["refused"] >= 60 - direct.STRANGERS - inlet._spec.producers)
-    assert len(inlet._callers) <= direct.STRANGERS + inlet._spec.producers
-    assert sum(caller.hung_up() for caller in callers) >= 60 - direct.STRANGERS - inlet._spec.producers
+    bench.until(lambda: inlet.counters["refused"] >= 60 - direct_inlet.STRANGERS - inlet._spec.producers)
+    assert len(inlet._callers) <= direct_inlet.STRANGERS + inlet._spec.producers
+    assert sum(caller.hung_up() for caller in callers) >= 60 - direct_inlet.STRANGERS - inlet._spec.producers
 
 
 def admitted(bench, inlet, call, member):
     """A caller with a token of its own, as if another outlet had joined."""
-    peer = direct.DirectPeer(b"nobody", _Joined(member), 1)
+    peer = direct_inlet.DirectPeer(b"nobody", _Joined(member), 1)
     inlet._expected[peer.token] = peer
     if member >= 0:
         peer.arenas[member] = inlet._land_in(member)
@@ -248,20 +248,14 @@ class _Joined:
 
 
 def frame(message, size, body=b""):
-    header = encode(message)
-    return SIZES.pack(len(header), size) + header + body
-
-
-def chunk_of(spec, slot=0, producer=1, size=6, **more):
-    fields = {"producer": producer, "sequence": 0, "version": 0, "layout": spec.layout.id, "count": 1}
-    fields |= {"ragged_rows": size, "size_bytes": size, "slot": slot if isinstance(slot, SlotRef) else SlotRef(producer, slot)}
-    return ChunkHeader(**{**fields, **more})
+    head = encode(message)
+    return SIZES.pack(len(head), size) + head + body
 
 
 def test_a_message_without_chunks_is_nothing(bench, live):
     inlet, _, call = live
     peer, caller = admitted(bench, inlet, call, 1)
-    caller.say(frame(Batch([]), 0) + frame(Batch([chunk_of(bench.spec, 3)]), 6, b"third."))
+    caller.say(frame(Batch([]), 0) + frame(Batch([header(bench.spec, 3)]), 6, b"third."))
     bench.until(lambda: bench.got[inlet])
     inlet.release([chunk.slot for chunk in bench.got.pop(inlet)])
     assert peer.wire is not None
@@ -270,7 +264,7 @@ def test_a_message_without_chunks_is_nothing(bench, live):
 def test_a_peer_that_does_not_read_its_credits_is_dropped(bench, live, monkeypatch):
     inlet, _, call = live
     peer, _ = admitted(bench, inlet, call, 1)
-    monkeypatch.setattr(direct.Wire, "waiting", property(lambda self: 1000 if self is peer.wire else 0))
+    monkeypatch.setattr(direct_inlet.Wire, "waiting", property(lambda self: 1000 if self is peer.wire else 0))
     inlet._tell(peer, [])
     assert peer.wire is None
 
@@ -305,7 +299,7 @@ def test_what_no_outlet_says_ends_its_connection(bench, live, kind):
     caller.say(
         {
             "credit": frame(Credit([]), 0),
-            "large": frame(Batch([chunk_of(bench.spec, size=1 << 40)]), 1 << 40),
+            "large": frame(Batch([header(bench.spec, size=1 << 40)]), 1 << 40),
             "announced": SIZES.pack(1 << 30, 0),
             "garbage": bytes(range(256)),
         }[kind]
@@ -319,13 +313,13 @@ def test_an_invalid_chunk_is_thrown_away_and_its_neighbours_arrive(bench, live, 
     inlet, _, call = live
     peer, caller = admitted(bench, inlet, call, 1)
     chunks = [
-        chunk_of(bench.spec, 0),
-        chunk_of(bench.spec, **{"slot": 1, **wrong}),
-        chunk_of(bench.spec, 2),
-        chunk_of(bench.spec, 2),
+        header(bench.spec, 0),
+        header(bench.spec, **{"slot": 1, **wrong}),
+        header(bench.spec, 2),
+        header(bench.spec, 2),
     ]
     caller.say(frame(Batch(chunks), 24, b"first.wrong.secondagain."))
-    caller.say(frame(Batch([chunk_of(bench.spec, 3)]), 6, b"third."))
+    caller.say(frame(Batch([header(bench.spec, 3)]), 6, b"third."))
     bench.until(lambda: len(bench.got[inlet]) == 3)
     assert [bench.body(inlet, chunk) for chunk in bench.got[inlet]] == [b"first.", b"second", b"third."]
     assert (inlet.counters["malformed"], inlet.counters["uncredited"]) == (1, 1)
@@ -336,7 +330,7 @@ def test_an_invalid_chunk_is_thrown_away_and_its_neighbours_arrive(bench, live, 
 def test_a_waiting_process_asks_again_when_an_end_is_due(bench, monkeypatch):
     """Nothing arrives, and the wait has no end of its own: the outlet's patience wakes it."""
     monkeypatch.setattr(direct, "ANSWER_S", 0.2)
-    monkeypatch.setattr(direct.DirectInlet, "_identify", lambda self, fd: self._wires.modify(fd, 0))
+    monkeypatch.setattr(direct_inlet.DirectInlet, "_identify", lambda self, fd: self._wires.modify(fd, 0))
     inlet = bench.inlet()
     outlet = bench.outlet(inlet)
     bench.until(lambda: outlet.due_s is not None)

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 import numpy as np
 import pytest
 import zmq
-from edges import PARAMETERS, SLOTS, Bench, text, vector
+from edges import PARAMETERS, SLOTS, Bench, header, text, vector
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -18,7 +18,6 @@ from tianji.channel.security import Keys
 from tianji.messages import (
     PROTOCOL,
     Batch,
-    ChunkHeader,
     Credit,
     Introduce,
     Join,
@@ -97,20 +96,6 @@ class Stranger:
 def stranger(bench):
     with ExitStack() as stack:
         yield Stranger(bench, stack)
-
-
-def header(spec, slot=0, producer=1, size=6, **more):
-    fields = {
-        "producer": producer,
-        "sequence": 0,
-        "version": 0,
-        "layout": spec.layout.id,
-        "count": 1,
-        "ragged_rows": size,
-        "size_bytes": size,
-        "slot": SlotRef(producer, slot),
-    }
-    return ChunkHeader(**{**fields, **more})
 
 
 def test_garbage(stranger):
