@@ -13,7 +13,7 @@ from msgspec import Meta, Struct
 
 from tianji.settings import Count
 
-PROTOCOL = 9
+PROTOCOL = 10
 """Version of the protocol. Peers of different versions refuse each other at the first message."""
 
 
@@ -105,6 +105,8 @@ class Direct(Struct, frozen=True, array_like=True):
 
     port: Annotated[int, Meta(gt=0, lt=2**16)]
     token: Annotated[bytes, Meta(min_length=16, max_length=16)]
+    key: Annotated[bytes, Meta(min_length=32, max_length=32)] | None = None
+    """Key of this connection alone (`tianji.channel.seal`), if the session is encrypted."""
 
 
 class Welcome(Struct, frozen=True, array_like=True, tag=3):

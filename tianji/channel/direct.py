@@ -1,9 +1,9 @@
-"""Producing end of the `tcp` backend without keys: a ZeroMQ session, and beside it a TCP connection (`wire`).
+"""Producing end of the `tcp` backend: a ZeroMQ session, and beside it a TCP connection (`wire`).
 
-The welcome of the inlet (`direct_inlet`) names a port and a token. The outlet connects to that port and sends the token, and
-the inlet answers there. From then on chunks and credits go over the connection, and bodies are received into the slots where
-they stay. A firewall may let only the edge's own port through. Then bodies travel in messages (`stream`). A connection that
-ends takes its session with it: the outlet asks for a new one.
+The welcome of the inlet (`direct_inlet`) names a port and a token, and if the session is encrypted a key for this connection
+alone. The outlet connects to that port and sends the token, and the inlet answers there. From then on chunks and credits go
+over it, and bodies are received into the slots where they stay. A firewall may let only the edge's own port through. Then
+bodies travel in messages (`stream`). A connection that ends takes its session with it: the outlet asks for a new one.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ class DirectOutlet(StreamOutlet):
         self._port = 0
         self._unreachable: int | None = None
         """Port to which no connection came about, so that none is tried again. A new inlet has another one."""
+        self._encrypted = security.encrypts(uri)
         super().__init__(context, uri, spec, member, security, upstream)
         self._limit_bytes = UNIT_BYTES
         # The longest message is a list of all slots.
@@ -51,7 +52,7 @@ class DirectOutlet(StreamOutlet):
     def _heard(self, message: OnEdge, frames: list[zmq.Frame]) -> None:
         match message:
             case Welcome(incarnation=number, direct=Direct() as direct) if number == self._incarnation and not self._open:
-                if direct.port != self._unreachable:
+                if direct.port != self._unreachable and self._encrypted is (direct.key is not None):
                     self._dial(direct, str(frames[0].get("Peer-Address")))
         super()._heard(message, frames)
 
@@ -66,7 +67,7 @@ class DirectOutlet(StreamOutlet):
             self._lost(str(error))
             return
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_SYNCNT, SYN_RETRIES)
-        self._wire = wire = Wire(connection, self._largest)
+        self._wire = wire = Wire(connection, self._largest, direct.key)
         connection.connect_ex(place)  # An error is told by the next call.
         wire.write(direct.token)
         self.due_s = time.monotonic() + ANSWER_S

@@ -1,4 +1,4 @@
-"""Consuming end of the `tcp` backend without keys: its second port, and the connections of outlets (`direct`)."""
+"""Consuming end of the `tcp` backend: its second port, and the connections of outlets (`direct`)."""
 
 from __future__ import annotations
 
@@ -28,10 +28,11 @@ STRANGERS = 16
 class DirectPeer(StreamPeer):
     """A session with a connection."""
 
-    def __init__(self, route: bytes, join: Join, port: int) -> None:
+    def __init__(self, route: bytes, join: Join, port: int, *, encrypted: bool = False) -> None:
         super().__init__(route, join)
         self.token = secrets.token_bytes(16)
-        self.direct = Direct(port, self.token)
+        self.key = secrets.token_bytes(32) if encrypted else None
+        self.direct = Direct(port, self.token, self.key)
         self.wire: Wire | None = None
         self.landing: deque[list[ChunkHeader]] = deque()
         """Chunks of which bodies are still coming, by message. Their slots are held."""
@@ -42,6 +43,7 @@ class DirectInlet(StreamInlet):
 
     def __init__(self, context: zmq.Context[Any], uri: str, spec: EdgeSpec, security: Security) -> None:
         super().__init__(context, uri, spec, security)
+        self._encrypted = security.encrypts(uri)
         self._read_bytes = 0
         """Bytes that this call of `receive` has read."""
         self._turn_fd, self._turn_bytes = -1, 0
@@ -129,7 +131,7 @@ class DirectInlet(StreamInlet):
             self._turn_away(fd)
             return
         del self._callers[fd]
-        peer.wire = Wire(connection, self._largest)
+        peer.wire = Wire(connection, self._largest, peer.key, answers=True)
         self._wired[fd] = peer
         self._tell(peer, [])
 
@@ -196,7 +198,7 @@ class DirectInlet(StreamInlet):
         return [self._waste[: min(most, size - start)] for start in range(0, size, most)]
 
     def _admit(self, route: bytes, join: Join) -> tuple[Peer, Shared | None]:
-        peer = DirectPeer(route, join, self._listener.getsockname()[1])
+        peer = DirectPeer(route, join, self._listener.getsockname()[1], encrypted=self._encrypted)
         self._expected[peer.token] = peer
         if peer.member >= 0:
             peer.arenas[peer.member] = self._land_in(peer.member)

@@ -60,7 +60,7 @@ class Channels:
                 return self._keep(MemoryInlet(self._inlets, uri, spec))
             case "shm":
                 return self._keep(SharedInlet(self.context, uri, spec, self.security))
-            case "tcp" if not self.security.encrypts(uri):
+            case "tcp":
                 return self._keep(DirectInlet(self.context, uri, spec, self.security))
             case _:
                 return self._keep(StreamInlet(self.context, uri, spec, self.security))
@@ -79,7 +79,7 @@ class Channels:
                 return self._keep(MemoryOutlet(self._inlets, uri, spec, member, upstream))
             case "shm":
                 return self._keep(SharedOutlet(self.context, uri, spec, member, self.security, upstream))
-            case "tcp" if not self.security.encrypts(uri):
+            case "tcp":
                 return self._keep(DirectOutlet(self.context, uri, spec, member, self.security, upstream))
             case _:
                 return self._keep(StreamOutlet(self.context, uri, spec, member, self.security, upstream))

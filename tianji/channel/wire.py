@@ -3,6 +3,9 @@
 ZeroMQ copies a body into a message, and out of one. Here the kernel does both copies. A message is sent as the sizes of its
 header and of its bodies together, the header, and the bodies. No call blocks. What the kernel has no room for goes to a thread,
 so that it is sent while the process works.
+
+With a key, all of this is the text of records (`seal`). A message begins with a record. A large body has records of its own, so
+that it is encrypted from its slot and decrypted into its slot.
 """
 
 from __future__ import annotations
@@ -15,13 +18,20 @@ import termios
 import threading
 import time
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from struct import Struct
+from typing import TYPE_CHECKING
 
 from tianji.messages import OnEdge, ProtocolError, decode_edge, encode
 
+if TYPE_CHECKING:
+    from tianji.channel.seal import Seal
+
 Buffer = bytes | memoryview
+Text = tuple[Buffer, ...]
+"""A record that is not encrypted yet."""
+Outgoing = list[Buffer | Text]
 
 SIZES = Struct("<IQ")
 """Bytes of the header, bytes of all bodies."""
@@ -32,6 +42,8 @@ UNIT_BYTES = 1 << 18
 the cache."""
 MOST_BUFFERS = 1024
 """Buffers of one system call (IOV_MAX of Linux)."""
+ALONE_BYTES = 1 << 14
+"""Smallest body that has records of its own. Smaller ones share one, and are copied once more on both sides."""
 KEEPALIVE_S = 10
 """Seconds of silence after which the kernel asks whether the other host is still there."""
 
@@ -52,14 +64,28 @@ class Wire:
         a TCP socket. The wire owns it, and makes it non-blocking.
     header_bytes
         most bytes of a header that may come. A longer one ends the connection.
+    key
+        encrypts what goes over it. It must never have been used for another connection.
+    answers
+        with a key: whether this is the end that was called.
     """
 
-    def __init__(self, connection: socket.socket, header_bytes: int) -> None:
+    def __init__(
+        self, connection: socket.socket, header_bytes: int, key: bytes | None = None, *, answers: bool = False
+    ) -> None:
         self._socket = connection
         self._header_bytes = header_bytes
-        self._out: list[Buffer] = []
+        self._out: Outgoing = []
         self._pump: _Pump | None = None
-        self._ahead = memoryview(bytearray(AHEAD_BYTES))
+        self._seal: Seal | None = None
+        ahead = AHEAD_BYTES
+        if key is not None:
+            # Imported late, because most runs stay on one host and need no library for it.
+            from tianji.channel.seal import Seal
+
+            ahead = SIZES.size + header_bytes + UNIT_BYTES
+            self._seal = Seal(key, answers=answers, most_bytes=ahead)
+        self._ahead = memoryview(bytearray(ahead))
         self._kept = 0
         """Bytes at the start of `_ahead` that were not yet read as a header."""
         self.received_bytes = 0
@@ -96,10 +122,11 @@ class Wire:
     def send(self, message: OnEdge, bodies: Sequence[memoryview] = ()) -> None:
         """Queue a message. `push` sends it. Bodies must not change until the other side is known to have them."""
         header = encode(message)
-        self.write(SIZES.pack(len(header), sum(map(len, bodies))) + header, *bodies)
+        start = SIZES.pack(len(header), sum(map(len, bodies))) + header
+        self._out += (start, *bodies) if self._seal is None else _texts(start, bodies)
 
     def write(self, *buffers: Buffer) -> None:
-        """Queue bytes as they are."""
+        """Queue bytes as they are, in front of all messages."""
         self._out += buffers
 
     def push(self) -> None:
@@ -116,12 +143,12 @@ class Wire:
         if self._pump is not None and self._pump.takes(out):
             return
         try:
-            whole = _send(self._socket, out)
+            whole = _send(self._socket, out, self._seal)
         except OSError as error:
             raise WireLost(error.strerror) from error
         if not whole:
             if self._pump is None:
-                self._pump = _Pump(self._socket)
+                self._pump = _Pump(self._socket, self._seal)
             self._pump.begin(out)
 
     @property
@@ -162,7 +189,7 @@ class Wire:
         came: list[OnEdge] = []
         budget = UNIT_BYTES
         while budget > 0:
-            buffers = [*self._wanted, self._ahead[self._kept :]][:MOST_BUFFERS]
+            buffers = self._room() if self._seal is None else [self._seal.room()]
             try:
                 got = self._socket.recvmsg_into(buffers)[0]
             except BlockingIOError:
@@ -177,17 +204,23 @@ class Wire:
                 raise WireLost("the other side has closed it")
             budget -= got
             self.received_bytes += got
-            if got < self._missing:
+            if self._seal is not None:
+                self._unseal(self._seal, got, place, came)
+            elif got < self._missing:
                 self._fill(got)
             else:
                 over = got - self._missing
                 if self._message is not None:
                     came.append(self._message)
                     self._message, self._wanted, self._missing = None, [], 0
-                self._parse(self._kept + over, place, came)
+                self._parse(0, self._kept + over, place, came)
             if got < sum(map(len, buffers)):
                 break  # Nothing more is there.
         return came
+
+    def _room(self) -> list[memoryview]:
+        """Where the next bytes are to be put: into bodies, and what follows is read ahead."""
+        return [*self._wanted, self._ahead[self._kept :]][:MOST_BUFFERS]
 
     def _fill(self, got: int) -> None:
         """Record that so many bytes of the wanted ones came."""
@@ -199,9 +232,53 @@ class Wire:
         del wanted[:done]
         wanted[0] = wanted[0][got:]
 
-    def _parse(self, end: int, place: Place, came: list[OnEdge]) -> None:
+    def _unseal(self, seal: Seal, got: int, place: Place, came: list[OnEdge]) -> None:
+        """Read records."""
+        from tianji.channel.seal import TAG_BYTES, Forged
+
+        try:
+            for record in seal.records(got):
+                size = len(record) - TAG_BYTES
+                if self._message is not None and size < self._missing and size <= len(self._wanted[0]):
+                    seal.open(record, self._wanted[0][:size])
+                    self._fill(size)
+                    continue
+                if self._message is not None and len(self._wanted) == 1 and size == self._missing:
+                    seal.open(record, self._wanted[0])
+                    came.append(self._message)
+                    self._message, self._wanted, self._missing = None, [], 0
+                    continue
+                seal.open(record, self._ahead[:size])
+                at = 0
+                if self._message is not None:
+                    at = self._pour(0, size)
+                    if self._missing:
+                        continue
+                    came.append(self._message)
+                    self._message = None
+                self._parse(at, size, place, came)
+                if self._kept:
+                    raise WireLost("a record that ends within a header")
+        except Forged as error:
+            raise WireLost(str(error)) from error
+
+    def _pour(self, at: int, end: int) -> int:
+        """Copy what was read ahead to where it is wanted. Where the rest of it begins."""
+        view, wanted = self._ahead, self._wanted
+        for number, piece in enumerate(wanted):
+            here = min(len(piece), end - at)
+            piece[:here] = view[at : at + here]
+            at += here
+            if here < len(piece):
+                self._wanted = [piece[here:], *wanted[number + 1 :]]
+                self._missing = sum(map(len, self._wanted))
+                return at
+        self._wanted, self._missing = [], 0
+        return at
+
+    def _parse(self, at: int, end: int, place: Place, came: list[OnEdge]) -> None:
         """Read messages from what was read ahead. The last one may still lack bodies."""
-        view, at = self._ahead, 0
+        view, begun = self._ahead, at
         while end - at >= SIZES.size:
             size, body_bytes = SIZES.unpack_from(view, at)
             if size > self._header_bytes:
@@ -216,21 +293,14 @@ class Wire:
                 message = decode_edge(view[begin : begin + size])
             except ProtocolError as error:
                 raise WireLost(str(error)) from error
-            at = begin + size
-            bodies = place(message, body_bytes)
-            for number, body in enumerate(bodies):
-                here = min(len(body), end - at)
-                body[:here] = view[at : at + here]
-                at += here
-                if here < len(body):
-                    self._wanted = [body[here:], *bodies[number + 1 :]]
-                    self._missing = sum(map(len, self._wanted))
-                    self._message = message
-                    self._kept = 0
-                    return
+            self._wanted = place(message, body_bytes)
+            at = self._pour(begin + size, end)
+            if self._missing:
+                self._message, self._kept = message, 0
+                return
             came.append(message)
         self._kept = end - at
-        if at or self._ahead is not view:
+        if at > begun or self._ahead is not view:
             self._ahead[: self._kept] = bytes(view[at:end])
 
     def close(self) -> None:
@@ -242,10 +312,46 @@ class Wire:
         self._out, self._wanted, self._message = [], [], None
 
 
-def _send(connection: socket.socket, out: list[Buffer]) -> bool:
+def _texts(start: bytes, bodies: Sequence[memoryview]) -> Iterator[Text]:
+    """Records of a message."""
+    together: list[Buffer] = [start]
+    size = 0
+    for body in bodies:
+        if together and (len(body) >= ALONE_BYTES or size + len(body) > UNIT_BYTES):
+            yield tuple(together)
+            together, size = [], 0
+        if len(body) >= ALONE_BYTES:
+            for at in range(0, len(body), UNIT_BYTES):
+                yield (body[at : at + UNIT_BYTES],)
+        else:
+            together.append(body)
+            size += len(body)
+    if together:
+        yield tuple(together)
+
+
+def _sealed(out: Outgoing, seal: Seal | None) -> list[Buffer]:
+    """The first buffers of `out`, encrypted no earlier than now: what the kernel takes next is still in the cache."""
+    some: list[Buffer] = []
+    done = size = 0
+    for item in out:
+        if isinstance(item, tuple):
+            assert seal is not None
+            some += seal.seal(item)
+        else:
+            some.append(item)
+        done += 1
+        size += len(some[-1])
+        if size >= UNIT_BYTES or len(some) >= MOST_BUFFERS - 1:
+            break
+    out[:done] = some
+    return some
+
+
+def _send(connection: socket.socket, out: Outgoing, seal: Seal | None) -> bool:
     """Send as much as the kernel takes, and remove it from `out`. True if that is everything."""
     while out:
-        some = out[:MOST_BUFFERS]
+        some: list[Buffer] = out[:MOST_BUFFERS] if seal is None else _sealed(out, seal)  # type: ignore[assignment]
         try:
             sent = connection.sendmsg(some)
         except BlockingIOError:
@@ -254,21 +360,21 @@ def _send(connection: socket.socket, out: list[Buffer]) -> bool:
             del out[: len(some)]
             continue
         done = 0
-        while sent >= (size := len(out[done])):
+        while sent >= (size := len(some[done])):
             sent -= size
             done += 1
         del out[:done]
-        out[0] = out[0][sent:]
+        out[0] = memoryview(some[done])[sent:]
     return True
 
 
 class _Pump:
     """A thread that sends what the kernel had no room for."""
 
-    def __init__(self, connection: socket.socket) -> None:
-        self._socket = connection
+    def __init__(self, connection: socket.socket, seal: Seal | None) -> None:
+        self._socket, self._seal = connection, seal
         self._lock = threading.Lock()
-        self._rest: list[Buffer] = []
+        self._rest: Outgoing = []
         self._work = threading.Event()
         self._closing = False
         self.idle = threading.Event()
@@ -277,13 +383,13 @@ class _Pump:
         self._thread = threading.Thread(target=self._run, name="wire", daemon=True)
         self._thread.start()
 
-    def begin(self, out: list[Buffer]) -> None:
+    def begin(self, out: Outgoing) -> None:
         """Send this from now on."""
         self._rest = out
         self.idle.clear()
         self._work.set()
 
-    def takes(self, out: list[Buffer]) -> bool:
+    def takes(self, out: Outgoing) -> bool:
         """Append this to what is being sent. False if there is nothing: then it may be sent directly."""
         with self._lock:
             if self.idle.is_set():
@@ -299,7 +405,7 @@ class _Pump:
     def _run(self) -> None:
         writable = select.poll()
         writable.register(self._socket, select.POLLOUT)
-        out: list[Buffer] = []
+        out: Outgoing = []
         while self._work.wait() and not self._closing:
             with self._lock:
                 out += self._rest
@@ -310,7 +416,7 @@ class _Pump:
                     continue
             writable.poll()
             try:
-                _send(self._socket, out)
+                _send(self._socket, out, self._seal)
             except OSError:
                 break
         # Something may be missing in what was sent, so nothing may follow it. The reader of this connection sees its end.

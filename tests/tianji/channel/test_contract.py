@@ -423,6 +423,7 @@ def test_an_end_that_closes_after_the_other_has_nobody_left_to_tell(bench, monke
     lingers, close = [], Line.close
     monkeypatch.setattr(Line, "close", lambda line, linger_ms=None: lingers.append(linger_ms) or close(line, linger_ms))
     inlet, outlet = bench.pair()
+    bench.quiet()
     bench.close(inlet)
     assert select.select(outlet.descriptors, [], [], DEADLINE_S)[0]
     bench.close(outlet)

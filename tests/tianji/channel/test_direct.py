@@ -22,6 +22,12 @@ def bench():
         yield Bench("tcp", stack)
 
 
+@pytest.fixture(params=["tcp", "curve"])
+def either(request):
+    with ExitStack() as stack:
+        yield Bench(request.param, stack)
+
+
 def through(bench, inlet, outlet, number=SLOTS):
     """Send bodies and return what arrived."""
     sent = [text(n) for n in range(number)]
@@ -34,9 +40,9 @@ def through(bench, inlet, outlet, number=SLOTS):
     return bodies == sent
 
 
-def test_bodies_go_over_the_wire_and_credits_come_back_on_it(bench):
-    inlet, outlet = bench.pair()
-    assert through(bench, inlet, outlet)
+def test_bodies_go_over_the_wire_and_credits_come_back_on_it(either):
+    inlet, outlet = either.pair()
+    assert through(either, inlet, outlet)
     (peer,) = inlet._wired.values()
     assert outlet._ready
     assert peer.wire is not None
@@ -59,7 +65,7 @@ def test_where_the_second_port_is_closed_bodies_travel_in_messages(bench, caplog
 
 def _with_port(admitted, port):
     peer, shared = admitted
-    peer.direct = Direct(port, peer.token)
+    peer.direct = Direct(port, peer.token, peer.key)
     return peer, shared
 
 
@@ -80,14 +86,14 @@ def test_what_waits_for_an_answer_when_an_outlet_closes_is_not_lost(bench, monke
     assert [bench.body(inlet, chunk) for chunk in bench.got[inlet]] == [text(0)]
 
 
-def test_a_wire_that_breaks_ends_the_session_and_the_next_one_has_another(bench):
-    inlet, outlet = bench.pair()
-    bench.until(lambda: outlet._ready)
+def test_a_wire_that_breaks_ends_the_session_and_the_next_one_has_another(either):
+    inlet, outlet = either.pair()
+    either.until(lambda: outlet._ready)
     first = outlet._wire
     first._socket.shutdown(socket.SHUT_RDWR)
-    bench.until(lambda: outlet._ready and outlet._wire is not first)
+    either.until(lambda: outlet._ready and outlet._wire is not first)
     assert outlet.counters["sessions_lost"] == 1
-    assert through(bench, inlet, outlet)
+    assert through(either, inlet, outlet)
     assert len(inlet._wired) == 1
 
 
@@ -105,20 +111,20 @@ def test_slots_of_bodies_that_came_in_part_are_free_again(bench):
     assert not bench.got[inlet]
 
 
-def test_everything_arrives_from_an_outlet_that_closes_while_the_inlet_is_at_work(bench):
-    inlet = bench.inlet(spec=LARGE)
-    outlet = bench.outlet(inlet, spec=LARGE)
-    bench.until(lambda: len(bench.free[outlet]) == LARGE.slots)
+def test_everything_arrives_from_an_outlet_that_closes_while_the_inlet_is_at_work(either):
+    inlet = either.inlet(spec=LARGE)
+    outlet = either.outlet(inlet, spec=LARGE)
+    either.until(lambda: len(either.free[outlet]) == LARGE.slots)
     bodies = [bytes([n]) * LARGE.slot_bytes for n in range(3)]
-    outlet.send([bench.write(outlet, n, body, layout=LARGE.layout.id) for n, body in enumerate(bodies)])
-    bench.until(lambda: len(bench.got[inlet]) >= 1)
-    bench.until(lambda: len(bench.got[inlet]) == 3)
-    outlet.send([bench.write(outlet, 3 + n, body, layout=LARGE.layout.id) for n, body in enumerate(bodies)])
-    inlet.release([chunk.slot for chunk in bench.got.pop(inlet)])
-    bench.close(outlet)  # With credits that it has not read.
-    bench.until(lambda: len(bench.got[inlet]) == 3)
-    assert [bench.body(inlet, chunk) for chunk in bench.got[inlet]] == bodies
-    bench.until(lambda: not inlet._wired)
+    outlet.send([either.write(outlet, n, body, layout=LARGE.layout.id) for n, body in enumerate(bodies)])
+    either.until(lambda: len(either.got[inlet]) >= 1)
+    either.until(lambda: len(either.got[inlet]) == 3)
+    outlet.send([either.write(outlet, 3 + n, body, layout=LARGE.layout.id) for n, body in enumerate(bodies)])
+    inlet.release([chunk.slot for chunk in either.got.pop(inlet)])
+    either.close(outlet)  # With credits that it has not read.
+    either.until(lambda: len(either.got[inlet]) == 3)
+    assert [either.body(inlet, chunk) for chunk in either.got[inlet]] == bodies
+    either.until(lambda: not inlet._wired)
 
 
 def test_everything_arrives_from_an_outlet_that_closes_before_the_inlet_gives_credit(bench):
@@ -337,3 +343,48 @@ def test_a_waiting_process_asks_again_when_an_end_is_due(bench, monkeypatch):
     with Waiter([outlet]) as waiter:
         waiter.wait(0.5)
     assert outlet.counters["indirect"] == 1
+
+
+# With keys
+
+
+@pytest.fixture
+def guarded():
+    with ExitStack() as stack:
+        bench = Bench("curve", stack)
+        yield bench, *bench.pair(), stack
+
+
+def test_whoever_knows_the_token_and_not_the_key_is_dropped(guarded):
+    bench, inlet, outlet, stack = guarded
+    bench.until(lambda: outlet._ready)
+    peer = direct_inlet.DirectPeer(b"nobody", _Joined(1), 1, encrypted=True)
+    inlet._expected[peer.token] = peer
+    peer.arenas[1] = inlet._land_in(1)
+    caller = Caller(inlet, stack)
+    caller.say(peer.token)
+    bench.until(lambda: peer.wire is not None)
+    caller.say(frame(Batch([header(bench.spec, 0)]), 6, b"forged") + bytes(1 << 16))
+    bench.until(lambda: peer.wire is None)
+    assert not bench.got[inlet]
+    assert through(bench, inlet, outlet)
+    assert outlet.counters["sessions_lost"] == 0
+
+
+def test_each_connection_has_a_key_of_its_own(guarded):
+    bench, inlet, outlet, _ = guarded
+    bench.until(lambda: outlet._ready)
+    (first,) = inlet._wired.values()
+    outlet._wire._socket.shutdown(socket.SHUT_RDWR)
+    bench.until(lambda: outlet._ready and inlet._wired and first not in inlet._wired.values())
+    (second,) = inlet._wired.values()
+    assert len({first.key, second.key, None}) == 3
+
+
+def test_an_outlet_with_keys_opens_no_connection_without_one(guarded):
+    bench, inlet, _, _ = guarded
+    inlet._encrypted = False  # As an inlet that was told to be without.
+    outlet = bench.outlet(inlet, 1)
+    bench.until(lambda: len(bench.free[outlet]) == SLOTS)
+    assert through(bench, inlet, outlet)
+    assert outlet._wire is None

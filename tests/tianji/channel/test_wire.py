@@ -2,17 +2,20 @@
 
 import socket
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tianji.channel import seal as seal_module
+from tianji.channel.seal import LENGTH, TAG_BYTES, Seal
 from tianji.channel.wire import AHEAD_BYTES, SIZES, UNIT_BYTES, Wire, WireLost
 from tianji.messages import Credit, Leave, SlotRef, encode
 
 DEADLINE_S = 20
+KEY = bytes(range(32))
 
 
 @pytest.fixture
@@ -24,6 +27,12 @@ def pair():
         yield near, far
 
 
+@pytest.fixture(params=[None, KEY], ids=["plain", "encrypted"])
+def ends(request, pair):
+    """A wire, and a reader at its other end."""
+    return Wire(pair[0], 1 << 16, request.param), Reader(pair[1], key=request.param)
+
+
 def credit(number):
     return Credit([SlotRef(0, number)])
 
@@ -31,8 +40,8 @@ def credit(number):
 class Reader:
     """Receives messages whose only slot's number is the size of their body."""
 
-    def __init__(self, connection, header_bytes=1 << 16):
-        self.wire = Wire(connection, header_bytes)
+    def __init__(self, connection, header_bytes=1 << 16, key=None):
+        self.wire = Wire(connection, header_bytes, key, answers=True)
         self.came = []
         self._bodies = []
 
@@ -55,25 +64,42 @@ def body_of(size):
     return np.random.default_rng(size).bytes(size)
 
 
-@settings(max_examples=60, deadline=None)
-@given(st.lists(st.sampled_from([0, 1, 5, 4000, 4096, 5000, 70_000]), min_size=1, max_size=8), st.data())
-def test_messages_arrive_however_they_are_cut(sizes, data):
-    stream = b"".join(
-        SIZES.pack(len(header), size) + header + body_of(size) for size in sizes for header in [encode(credit(size))]
-    )
+def stream_of(sizes, key):
+    """What a wire sends for messages with bodies of these sizes, each in two pieces."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        near, far = socket.create_connection(server.getsockname()), server.accept()[0]
+    with near, far:
+        writer, sent = Wire(near, 1 << 16, key), []
+        for size in sizes:
+            body = memoryview(body_of(size))
+            writer.send(credit(size), [body[: size // 4], body[size // 4 :]])
+            writer.push()
+            writer.finish(0)
+            far.setblocking(False)
+            with suppress(BlockingIOError):
+                while True:
+                    sent.append(far.recv(1 << 20))
+    return b"".join(sent)
+
+
+@pytest.mark.parametrize("key", [None, KEY], ids=["plain", "encrypted"])
+@settings(max_examples=40, deadline=None)
+@given(sizes=st.lists(st.sampled_from([0, 1, 5, 4000, 4096, 5000, 70_000]), min_size=1, max_size=8), data=st.data())
+def test_messages_arrive_however_they_are_cut(key, sizes, data):
+    stream = stream_of(sizes, key)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=6)))
     with socket.create_server(("127.0.0.1", 0)) as server:
         near, far = socket.create_connection(server.getsockname()), server.accept()[0]
     with near, far:
-        reader = Reader(far)
+        reader = Reader(far, key=key)
         for start, end in zip([0, *cuts], [*cuts, len(stream)], strict=True):
             near.sendall(stream[start:end])
             reader.came += [(m, bytes(reader._bodies.pop(0))) for m in reader.wire.receive(reader.place)]
         assert reader.take(len(sizes)) == [(credit(size), body_of(size)) for size in sizes]
 
 
-def test_a_header_that_is_longer_than_what_is_read_ahead(pair):
-    writer, reader = Wire(pair[0], 1 << 16), Reader(pair[1])
+def test_a_header_that_is_longer_than_what_is_read_ahead(ends):
+    writer, reader = ends
     long = Credit([SlotRef(n, n) for n in range(4000)])
     for message in (long, credit(3), long):
         writer.send(message, [memoryview(b"end")])
@@ -81,16 +107,16 @@ def test_a_header_that_is_longer_than_what_is_read_ahead(pair):
     assert reader.take(3) == [(long, b"end"), (credit(3), b"end"), (long, b"end")]
 
 
-def test_more_buffers_than_one_system_call_takes(pair):
-    writer, reader = Wire(pair[0], 1 << 16), Reader(pair[1])
+def test_more_buffers_than_one_system_call_takes(ends):
+    writer, reader = ends
     body = body_of(5000)
     writer.send(credit(1), [memoryview(body)[n : n + 1] for n in range(5000)])
     writer.push()
     assert reader.take(1) == [(credit(1), body)]
 
 
-def test_what_the_kernel_has_no_room_for_is_sent_while_the_process_does_something_else(pair):
-    writer, reader = Wire(pair[0], 1 << 16), Reader(pair[1])
+def test_what_the_kernel_has_no_room_for_is_sent_while_the_process_does_something_else(ends):
+    writer, reader = ends
     size = 1 << 25
     for number in range(3):
         writer.send(credit(number), [memoryview(body_of(size + number))])
@@ -109,8 +135,8 @@ def test_what_the_kernel_has_no_room_for_is_sent_while_the_process_does_somethin
     writer.close()
 
 
-def test_a_reader_hands_over_what_it_has(pair):
-    writer, reader = Wire(pair[0], 1 << 16), Reader(pair[1])
+def test_a_reader_hands_over_what_it_has(ends):
+    writer, reader = ends
     for number in range(64):
         writer.send(credit(number), [memoryview(bytes(UNIT_BYTES // 4))])
     writer.push()
@@ -127,9 +153,9 @@ def test_closing_waits_for_what_is_under_way_and_not_for_ever(pair):
     assert 0.25 < time.monotonic() - before < DEADLINE_S
 
 
-def test_unread_words_of_the_other_side_do_not_cost_the_last_message(pair):
+def test_unread_words_of_the_other_side_do_not_cost_the_last_message(ends):
     """A socket that is closed with unread bytes is reset: what its kernel had not sent would be gone."""
-    writer, reader = Wire(pair[0], 1 << 16), Reader(pair[1])
+    writer, reader = ends
     reader.wire.send(credit(1))
     reader.wire.push()
     writer.send(credit(2), [memoryview(body_of(1 << 15))])
@@ -209,3 +235,94 @@ def test_a_wire_closes_at_any_moment_of_its_thread(pair):
         left -= len(pair[1].recv(1 << 20))
     writer.close()
     assert not pump._thread.is_alive()
+
+
+# With a key
+
+
+def records(stream):
+    """The records of what was sent, with their lengths."""
+    at, found = 0, []
+    while at < len(stream):
+        size = LENGTH.size + LENGTH.unpack_from(stream, at)[0] + TAG_BYTES
+        found.append(stream[at : at + size])
+        at += size
+    return found
+
+
+def changed(record, at):
+    return record[:at] + bytes([record[at] ^ 1]) + record[at + 1 :]
+
+
+SENT = (3, 70_000, 5)
+HARM = {
+    "a byte of the text": lambda one, two, three, *rest: [one, changed(two, LENGTH.size), three],
+    "a byte of the tag": lambda one, two, three, *rest: [one, changed(two, -1 % len(two)), three],
+    "a shorter length": lambda one, two, three, *rest: [one, changed(two, 0), three],
+    "one left out": lambda one, two, three, *rest: [one, three],
+    "one repeated": lambda one, two, three, *rest: [one, one],
+    "two exchanged": lambda one, two, three, *rest: [two, one],
+    "one of another connection": lambda one, *rest: [stream_of((3,), bytes(32))],
+    "a length beyond all": lambda one, *rest: [LENGTH.pack(1 << 30)],
+    "not encrypted": lambda one, *rest: [stream_of((3,), None) + bytes(1 << 10)],
+}
+
+
+@pytest.mark.parametrize("harm", HARM.values(), ids=HARM)
+def test_what_the_other_side_did_not_send_ends_a_wire(pair, harm):
+    reader = Reader(pair[1], key=KEY)
+    pair[0].sendall(b"".join(harm(*records(stream_of(SENT, KEY)))))
+    pair[0].close()
+    with pytest.raises(WireLost, match="record"):
+        reader.take(3)
+    assert reader.came in ([], [(credit(3), body_of(3))])
+
+
+def test_what_an_end_sent_cannot_be_sent_back_to_it(pair):
+    writer = Wire(pair[0], 1 << 16, KEY)
+    writer.send(credit(3), [memoryview(b"abc")])
+    writer.push()
+    pair[1].sendall(pair[1].recv(1 << 16))
+    with pytest.raises(WireLost, match="not the other side's"):
+        writer.receive(lambda message, size: [memoryview(bytearray(size))])
+
+
+def test_a_record_that_holds_part_of_a_header_ends_a_wire(pair):
+    seal = Seal(KEY, answers=False, most_bytes=1 << 16)
+    header = encode(credit(3))
+    pair[0].sendall(b"".join(seal.seal([SIZES.pack(len(header), 0) + header[:2]])))
+    with pytest.raises(WireLost, match="within a header"):
+        Reader(pair[1], key=KEY).take(1)
+
+
+def test_bodies_in_other_pieces_than_they_were_sent_in(pair):
+    """A relay's slots lie elsewhere, and what is invalid is thrown away."""
+    body = body_of(200_000)
+    seal, header = Seal(KEY, answers=False, most_bytes=1 << 20), encode(credit(1))
+    pieces = [body[:10], body[10:70_000], body[70_000:70_001], body[70_001:]]
+    texts = [[SIZES.pack(len(header), len(body)) + header], *([piece] for piece in pieces)]
+    following = [SIZES.pack(len(header), 2) + header + b"ab" + SIZES.pack(len(header), 0) + header]
+    pair[0].sendall(b"".join(piece for text in [*texts, following] for piece in seal.seal(text)))
+    assert Reader(pair[1], key=KEY).take(3) == [(credit(1), body), (credit(1), b"ab"), (credit(1), b"")]
+
+
+def test_keys_are_replaced_on_both_sides_at_once(pair, monkeypatch):
+    monkeypatch.setattr(seal_module, "RECORDS_A_KEY", 3)
+    writer, reader = Wire(pair[0], 1 << 16, KEY), Reader(pair[1], key=KEY)
+    first = writer._seal._sent._key
+    for number in range(20):
+        writer.send(credit(number), [memoryview(b"x" * number)])
+        reader.wire.send(credit(number))
+    writer.push()
+    reader.wire.push()
+    assert [body for _, body in reader.take(20)] == [b"x" * number for number in range(20)]
+    assert writer._seal._sent._key == reader.wire._seal._received._key != first
+    assert writer._seal._received._key not in (first, writer._seal._sent._key)
+
+
+def test_nothing_that_is_sent_can_be_read_on_the_way():
+    stream = stream_of((70_000,), KEY)
+    body = body_of(70_000)
+    assert len(stream) > len(body)
+    assert all(body[at : at + 16] not in stream for at in range(0, len(body), 1000))
+    assert encode(credit(70_000)) not in stream
