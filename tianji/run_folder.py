@@ -2,6 +2,7 @@
 
     config.json                    the complete configuration
     state/learner-g0.safetensors   checkpoint of each group's learner
+    state/learner-g0-before...     the checkpoint before
     progress.json                  seconds, episodes and latest returns at the checkpoint
     policy.safetensors             the latest snapshot of the policy
     best.safetensors               the snapshot with the highest mean in evaluation beside training
@@ -19,26 +20,29 @@ a configuration can name code, `module:Class`, which is imported when the run is
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import json
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 from msgspec import Struct
 from safetensors import SafetensorError, safe_open
 
 from programs.cli import ConfigError
-from tianji.algorithms.state import State
+from tianji.algorithms.state import Arrays, State
 from tianji.config import TrainConfig
 from tianji.disciplines.auto import Choice
 from tianji.settings import convert
 from tianji.tensors import regular, save_tensors
 
 LARGEST_JSON = 16 << 20
-SCHEMA = 2
+SCHEMA = 3
 """Version of a checkpoint's format. Files of other versions are refused."""
 
 
@@ -84,42 +88,82 @@ def read_json(path: Path, missing: str = "is this the folder of a run?") -> Any:
         raise ConfigError(f"{path}: damaged: {error}") from None
 
 
+class Damaged(ConfigError):
+    """Error: a learner's state is missing, or is not what was written."""
+
+
 def write_state(path: Path, state: State) -> None:
-    """Write a learner's state atomically: arrays as safetensors, values as JSON in the file's metadata."""
+    """Write a learner's state atomically: arrays as safetensors, values as JSON in the file's metadata.
+
+    The state that was there is kept as the one before (`before`).
+    """
+    values = json.dumps(state.values)
+    metadata = {"schema": str(SCHEMA), "values": values, "sha256": _checksum(state.arrays, values)}
     with replacing(path) as place:
-        save_tensors(state.arrays, place, {"schema": str(SCHEMA), "values": json.dumps(state.values)})
+        save_tensors(state.arrays, place, metadata)
+        if path.exists():
+            with replacing(before(path)) as kept:
+                _same_file(path, kept)
+
+
+def before(path: Path) -> Path:
+    """Path of the state before the one at this path."""
+    return path.with_stem(f"{path.stem}-before")
+
+
+def _same_file(path: Path, other: Path) -> None:
+    """Give a file another name, or copy it where a file can have only one."""
+    try:
+        os.link(path, other)
+    except OSError:
+        shutil.copyfile(path, other)
+
+
+def _checksum(arrays: Arrays, values: str) -> str:
+    """SHA-256 over all arrays and the text of the values."""
+    found = hashlib.sha256(values.encode())
+    for name, array in sorted(arrays.items()):
+        found.update(f"\0{name}\0{array.dtype}\0{array.shape}\0".encode())
+        found.update(np.ascontiguousarray(array).data.cast("B") if array.size else b"")
+    return found.hexdigest()
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[tuple[Any, dict[str, Any]]]:
-    """Open a learner's state. Arrays are read on demand, values at once.
+def _opened(path: Path) -> Iterator[tuple[Any, dict[str, str]]]:
+    """Open a learner's state. Arrays are read on demand, metadata at once.
 
     Raises
     ------
     ConfigError
-        if it is missing, damaged or of another version.
+        if it is of another version.
+    Damaged
+        if it is missing, or cannot be read.
     """
     try:
         with safe_open(regular(path), framework="numpy") as file:
             metadata = file.metadata() or {}
             if metadata.get("schema") != str(SCHEMA):
                 raise ConfigError(f"{path}: state of schema {metadata.get('schema')}; this version reads {SCHEMA}")
-            yield file, json.loads(metadata["values"])
+            yield file, metadata
     except FileNotFoundError:
-        raise ConfigError(f"{path}: no such file; nothing was stored to go on from") from None
+        raise Damaged(f"{path}: no such file; nothing was stored to go on from") from None
     except (SafetensorError, OSError, KeyError, ValueError, RecursionError) as error:
-        raise ConfigError(f"{path}: damaged state: {error}") from None
+        raise Damaged(f"{path}: damaged state: {error}") from None
 
 
 def read_state(path: Path) -> State:
-    """Read a learner's state. Raises the errors of `_opened`."""
-    with _opened(path) as (file, values):
-        return State({name: file.get_tensor(name) for name in file.keys()}, values)  # noqa: SIM118 (not a dict)
+    """Read a learner's state, and check that it is what was written. Raises the errors of `_opened`."""
+    with _opened(path) as (file, metadata):
+        arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
+        if _checksum(arrays, metadata["values"]) != metadata["sha256"]:
+            raise Damaged(f"{path}: damaged state: its bytes are not those that were written (SHA-256)")
+        return State(arrays, json.loads(metadata["values"]))
 
 
 def read_values(path: Path) -> dict[str, Any]:
     """Read only the values of a learner's state."""
-    with _opened(path) as (_, values):
+    with _opened(path) as (_, metadata):
+        values: dict[str, Any] = json.loads(metadata["values"])
         return values
 
 
@@ -127,6 +171,38 @@ def stored_parameters(path: Path) -> int:
     """Number of parameters in a learner's state."""
     with _opened(path) as (file, _):
         return int(file.get_slice("weights").get_shape()[0])
+
+
+def mend_state(path: Path) -> str | None:
+    """Put the state before in the place of one that is damaged or missing, and keep the damaged one beside it.
+
+    Returns
+    -------
+    str or None
+        what was done, in a line; None if the state is sound.
+
+    Raises
+    ------
+    ConfigError
+        if the state before is not sound either.
+    """
+    try:
+        read_state(path)
+    except Damaged as error:
+        older = before(path)
+        try:
+            steps = read_state(older).values["learner"]["steps"]
+        except (ConfigError, KeyError, TypeError):
+            raise error from None
+        kept = ""
+        if path.exists():
+            damaged = path.with_stem(f"{path.stem}-damaged")
+            path.replace(damaged)
+            kept = f"; the damaged one is now {damaged.name}"
+        with replacing(path) as place:
+            _same_file(older, place)
+        return f"{error}; going on from the state before, after {steps:,} steps{kept}"
+    return None
 
 
 def state_path(folder: Path, group: int) -> Path:

@@ -1,5 +1,6 @@
 """A run's folder: its contents, resuming, and errors."""
 
+import errno
 import json
 import os
 import shutil
@@ -7,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import psutil
@@ -16,10 +18,12 @@ from safetensors import safe_open
 from tensorboardX.proto.event_pb2 import Event
 
 from programs.cli import INTERRUPTED, ConfigError, run
+from tianji import run_folder
 from tianji.__main__ import main
+from tianji.algorithms.state import State
 from tianji.policy import load_policy
 from tianji.run.training import train
-from tianji.run_folder import RunFolder, Tally, read_state, replacing, state_path
+from tianji.run_folder import RunFolder, Tally, before, mend_state, read_state, replacing, state_path, write_state
 from tianji.tensors import save_tensors
 
 FAST = ["--env", "CartPole-v1", "--quiet", "--stop-steps", "2048", "--set", "ppo.rollout_steps=32"]
@@ -125,17 +129,82 @@ def test_a_folder_that_is_no_run_is_refused(tmp_path, capsys):
 
 def test_damaged_state_is_refused_and_left_as_it_is(folder, capsys):
     path = state_path(RunFolder(folder).state, 0)
+    before(path).unlink(missing_ok=True)
     whole = path.read_bytes()
     for damage, says in [
         (whole[: len(whole) // 2], "damaged state"),
-        (whole.replace(b'"schema":"2"', b'"schema":"9"'), "schema 9"),
+        (whole.replace(b'"schema":"3"', b'"schema":"9"'), "schema 9"),
         (b"", "damaged state"),
+        (whole[:-1] + bytes([whole[-1] ^ 1]), "its bytes are not those that were written"),
     ]:
         path.write_bytes(damage)
         assert says in complaint(capsys, ["train", "--resume", str(folder)])
         assert path.read_bytes() == damage
     path.unlink()
     assert "nothing was stored" in complaint(capsys, ["train", "--resume", str(folder)])
+
+
+def twice(folder):
+    """A state that was stored twice, after 4,096 steps and after 6,144, and its path."""
+    for steps in (4096, 6144):
+        assert run("tianji", main, ["train", "--resume", str(folder), "--stop-steps", str(steps), "--quiet"]) == 0
+    path = state_path(RunFolder(folder).state, 0)
+    assert read_state(before(path)).values["learner"]["steps"] == 4096
+    return path
+
+
+def cut(path):
+    path.write_bytes(path.read_bytes()[:1000])
+
+
+def flip(path):
+    whole = bytearray(path.read_bytes())
+    whole[-1] ^= 1
+    path.write_bytes(whole)
+
+
+@pytest.mark.parametrize("damage", [cut, flip, Path.unlink], ids=["cut", "one bit", "gone"])
+def test_a_run_goes_on_from_the_state_before_a_damaged_one(folder, capsys, damage):
+    path = twice(folder)
+    damage(path)
+    left = path.read_bytes() if path.exists() else None
+    capsys.readouterr()
+    assert run("tianji", main, ["train", "--resume", str(folder), "--stop-steps", "8192", "--quiet"]) == 0
+    said = capsys.readouterr()
+    assert "going on from the state before, after 4,096 steps" in said.err
+    assert "8,192 steps" in said.out
+    assert read_state(path).values["learner"]["steps"] == 8192
+    kept = path.with_stem(f"{path.stem}-damaged")
+    assert (kept.read_bytes() if kept.exists() else None) == left
+
+
+def test_a_disk_that_is_full_at_a_checkpoint_leaves_both_states(folder, monkeypatch):
+    path = twice(folder)
+    whole, older = path.read_bytes(), before(path).read_bytes()
+
+    def full(*arguments):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(run_folder, "save_tensors", full)
+    with pytest.raises(OSError, match="No space"):
+        write_state(path, read_state(path))
+    assert (path.read_bytes(), before(path).read_bytes()) == (whole, older)
+    assert len(list(path.parent.iterdir())) == 2
+
+
+def test_states_are_kept_where_a_file_can_have_one_name_only(tmp_path, monkeypatch):
+    def refused(*arguments):
+        raise OSError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(run_folder.os, "link", refused)
+    path = tmp_path / "state.safetensors"
+    for steps in (1, 2, 3):
+        write_state(path, State({"weights": np.zeros(steps)}, {"learner": {"steps": steps}}))
+    assert [read_state(place).values["learner"]["steps"] for place in (path, before(path))] == [3, 2]
+    flip(path)
+    assert "after 2 steps" in mend_state(path)
+    assert read_state(path).values["learner"]["steps"] == 2
+    assert mend_state(path) is None
 
 
 @pytest.mark.parametrize("damage", ["{", "{}", '{"seconds": "long", "episodes": 1, "returns": []}'])
@@ -283,7 +352,7 @@ def test_a_state_of_an_earlier_version_is_refused_in_one_line(folder, capsys):
     path = state_path(RunFolder(folder).state, 0)
     state = read_state(path)
     save_tensors(state.arrays, path, {"schema": "1", "values": json.dumps(state.values)})
-    assert "state of schema 1; this version reads 2" in complaint(capsys, ["train", "--resume", str(folder)])
+    assert "state of schema 1; this version reads 3" in complaint(capsys, ["train", "--resume", str(folder)])
 
 
 def test_two_cannot_train_in_one_folder(ended, tmp_path, capsys):

@@ -10,15 +10,16 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
+from programs.cli import ConfigError
 from tianji.config import TrainConfig
 from tianji.environments.description import EnvDescription
 from tianji.environments.place import Doing
-from tianji.launch.events import CoreLost, Heard, Listener, Restarted, RoleFailed
+from tianji.launch.events import CoreLost, Heard, Listener, Restarted, RoleFailed, Trouble
 from tianji.launch.first_phase import Trial
 from tianji.launch.node import Cluster
 from tianji.launch.recovery import Recovery, backoff_s
 from tianji.messages import Started
-from tianji.run_folder import read_values, state_path
+from tianji.run_folder import mend_state, read_values, state_path
 from tianji.topology import RoleSpec, Topology, edges_of
 from tianji.worlds.assembly import Past, Store
 
@@ -149,10 +150,15 @@ class Job:
                     store = Store(str(folder.absolute()), resume=True, saves=saves)
                 except CoreLost as lost:
                     first_cause = first_cause or str(lost)
-                    stored = folder is not None and all(state_path(folder, g).exists() for g in range(config.groups))
-                    if launches == config.restarts or not stored:
+                    if launches == config.restarts or folder is None:
                         raise RoleFailed(first_cause) from lost
-                    assert folder is not None
+                    try:
+                        mended = [mend_state(state_path(folder, group)) for group in range(config.groups)]
+                    except ConfigError:
+                        # Nothing was stored yet, or nothing can be read.
+                        raise RoleFailed(first_cause) from lost
+                    for text in filter(None, mended):
+                        hear(Trouble("", text, time.monotonic_ns()))
                     after = backoff_s(launches)
                     hear(Restarted("", str(lost), after, time.monotonic_ns()))
                     time.sleep(after)

@@ -32,7 +32,7 @@ from tianji.launch.job import Job, steps_of
 from tianji.launch.node import Cluster
 from tianji.run.evaluations import Evaluations
 from tianji.run.watch import Result, Watch
-from tianji.run_folder import RunFolder, read_values, state_path, stored_parameters, write_json
+from tianji.run_folder import RunFolder, mend_state, read_values, state_path, stored_parameters, write_json
 from tianji.topology import lay_out, parameters
 from tianji.worlds import lockstep
 from tianji.worlds.assembly import Store, learner
@@ -126,7 +126,7 @@ def train(
     out
         new or empty folder of the run (see `tianji.run_folder`). None: nothing is kept.
     resume
-        continue from the last checkpoint in `out`. Environments begin new episodes.
+        continue from the last checkpoint in `out`, or from the one before if it is damaged. Environments begin new episodes.
     cluster
         nodes over which the run is spread: emulated ones of this machine or, with launcher `ray`, that many of Ray's (with
         ray_placement STRICT_SPREAD).
@@ -148,15 +148,23 @@ def train(
         # It was measured when the run began.
         settled_form = folder.read_config().environment.vector
         config = msgspec.structs.replace(config, environment=msgspec.structs.replace(config.environment, vector=settled_form))
-    description = check(config, lambda text: listener and listener(Trouble("", text, time.monotonic_ns())))
+
+    def tell(text: str) -> None:
+        if listener is not None:
+            listener(Trouble("", text, time.monotonic_ns()))
+
+    description = check(config, tell)
     config = settled(config, description)
     if folder is not None and not resume:
         folder.create(config)
-    if folder is not None and resume:
-        check_state(folder, config, description)
     with ExitStack() as held:
         if folder is not None:
             held.enter_context(folder.locked())
+        if folder is not None and resume:
+            for group in range(config.groups):
+                if mended := mend_state(state_path(folder.state, group)):
+                    tell(mended)
+            check_state(folder, config, description)
         try:
             return _train(config, description, listener, folder, cluster, resume=resume)
         except RoleFailed as error:
