@@ -30,3 +30,7 @@ def told(error: BaseException) -> str:
     frames = traceback.extract_tb(error.__traceback__)
     where = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
     return f"{type(error).__name__}: {text}{where}" if text else f"{type(error).__name__}{where}"
+
+
+class Unknown(Exception):
+    """Error: an environment cannot give its state, or a state is not one of such an environment."""

@@ -3,6 +3,7 @@
     config.json                    the complete configuration
     state/learner-g0.safetensors   checkpoint of each group's learner
     state/learner-g0-before...     the checkpoint before
+    state/episodes-g0.json         state of its actors' environments, in lockstep
     progress.json                  seconds, episodes and latest returns at the checkpoint
     policy.safetensors             the latest snapshot of the policy
     best.safetensors               the snapshot with the highest mean in evaluation beside training
@@ -208,6 +209,11 @@ def mend_state(path: Path) -> str | None:
 def state_path(folder: Path, group: int) -> Path:
     """Path of the state of a group's learner."""
     return folder / f"learner-g{group}.safetensors"
+
+
+def episodes_path(folder: Path, group: int) -> Path:
+    """Path of the state of a group's environments."""
+    return folder / f"episodes-g{group}.json"
 
 
 def check_new(path: Path) -> None:

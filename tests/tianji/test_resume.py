@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -10,6 +11,7 @@ import sys
 import time
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import psutil
 import pytest
@@ -21,9 +23,21 @@ from programs.cli import INTERRUPTED, ConfigError, run
 from tianji import run_folder
 from tianji.__main__ import main
 from tianji.algorithms.state import State
+from tianji.config import DQNConfig, NetworkConfig, NormaliseConfig, SimulatorConfig
+from tianji.launch.events import Trouble
 from tianji.policy import load_policy
 from tianji.run.training import train
-from tianji.run_folder import RunFolder, Tally, before, mend_state, read_state, replacing, state_path, write_state
+from tianji.run_folder import (
+    RunFolder,
+    Tally,
+    before,
+    episodes_path,
+    mend_state,
+    read_state,
+    replacing,
+    state_path,
+    write_state,
+)
 from tianji.tensors import save_tensors
 
 FAST = ["--env", "CartPole-v1", "--quiet", "--stop-steps", "2048", "--set", "ppo.rollout_steps=32"]
@@ -391,3 +405,93 @@ def test_code_that_a_folder_names_is_imported_only_when_its_user_says_so(ended, 
         if what == "env":
             assert ran.exists(), "nothing would have been imported: the test shows nothing"
             ran.unlink()
+
+
+# To the last bit
+
+
+def arrays_of(folder):
+    return read_state(state_path(RunFolder(folder).state, 0)).arrays
+
+
+NET = NetworkConfig(hidden=(16,))
+DQN = DQNConfig(learning_starts=500, train_every_steps=64, updates=8, replay_capacity=3000)
+EXACT = {
+    "ppo": {},
+    "normalised": {"env": "Pendulum-v1", "normalise": NormaliseConfig(observations=True, rewards=True)},
+    "dqn": {"algo": "dqn", "discipline": "reactor", "dqn": DQN},
+    "dqn, before it learns": {"algo": "dqn", "discipline": "reactor", "dqn": DQNConfig(learning_starts=1400)},
+    "pictures": {"env": "CartPole-v1", "simulator": SimulatorConfig(picture=36), "actors": 1, "envs_per_actor": 2},
+}
+
+
+@pytest.mark.parametrize("more", EXACT.values(), ids=EXACT)
+def test_a_run_in_lockstep_that_goes_on_is_the_one_that_never_stopped(small, tmp_path, more):
+    more = {"world": "lockstep", "network": NET, "horizon_steps": 2048, **more}
+    if "simulator" in more:
+        more["network"] = NetworkConfig()
+    train(small(stop_steps=2048, **more), out=tmp_path / "whole")
+    told = []
+    train(small(stop_steps=1024, **more), out=tmp_path / "run")
+    train(small(stop_steps=2048, **more), told.append, out=tmp_path / "run", resume=True)
+    whole, run_on = arrays_of(tmp_path / "whole"), arrays_of(tmp_path / "run")
+    assert [name for name in whole if not np.array_equal(whole[name], run_on[name])] == []
+    assert [message.text for message in told if isinstance(message, Trouble)] == []
+
+
+def test_a_run_in_lockstep_may_stop_at_any_moment(small, tmp_path):
+    """Its actors are then within a fragment, which is sampled again from its start."""
+    more = {"world": "lockstep", "network": NET}
+    train(small(stop_steps=2048, **more), out=tmp_path / "whole")
+    heard = []
+
+    def few(message):
+        heard.append(message)
+        return "enough" if len(heard) == 9 else None
+
+    first = train(small(stop_steps=2048, **more), few, out=tmp_path / "run")
+    assert 0 < first.steps < 2048
+    train(small(stop_steps=2048, **more), out=tmp_path / "run", resume=True)
+    whole, run_on = arrays_of(tmp_path / "whole"), arrays_of(tmp_path / "run")
+    assert [name for name in whole if not np.array_equal(whole[name], run_on[name])] == []
+
+
+def ahead(folder):
+    path = episodes_path(RunFolder(folder).state, 0)
+    kept = json.loads(path.read_text())
+    path.write_text(json.dumps({**kept, "steps": kept["steps"] + 1}))
+
+
+def gone(folder):
+    episodes_path(RunFolder(folder).state, 0).unlink()
+
+
+@pytest.mark.parametrize(
+    ("more", "harm", "why"),
+    [
+        ({"discipline": "relaxed"}, None, "sampled again|were ahead"),
+        ({"env": "LunarLander-v3"}, None, "LunarLander cannot give its state"),
+        ({"groups": 2}, None, "sampled again"),
+        ({}, ahead, "of another moment"),
+        ({}, gone, "no state of its environments"),
+    ],
+    ids=["relaxed", "an environment", "groups", "of another state", "gone"],
+)
+def test_a_run_that_does_not_go_on_to_the_last_bit_says_why(small, tmp_path, more, harm, why):
+    made = small(world="lockstep", network=NET, **more)
+    train(made, out=tmp_path / "run")
+    if harm is not None:
+        harm(tmp_path / "run")
+    told = []
+    train(msgspec.structs.replace(made, stop_steps=4096), told.append, out=tmp_path / "run", resume=True)
+    (said,) = [message.text for message in told if isinstance(message, Trouble)]
+    assert re.search(f"does not go on to the last bit: .*({why})", said)
+
+
+def test_a_damaged_state_of_environments_is_refused(small, tmp_path):
+    train(small(world="lockstep", network=NET), out=tmp_path / "run")
+    path = episodes_path(RunFolder(tmp_path / "run").state, 0)
+    for damage in ("{", "[]", '{"steps": 2048, "actors": [{}, {}], "exact": true}'):
+        path.write_text(damage)
+        with pytest.raises(ConfigError, match=r"episodes-g0\.json"):
+            train(small(world="lockstep", network=NET, stop_steps=4096), out=tmp_path / "run", resume=True)

@@ -165,7 +165,7 @@ class Replay:
         }
 
     def state(self) -> Arrays:
-        """Arrays of everything that was written. After a restore, the first chunk of each producer starts new rows."""
+        """Arrays of everything that was written. After a restore a producer's first chunk starts new rows unless it goes on."""
         rows = min(int(self._written.max(initial=0)), self.rows)
         columns = {name: self._by_stream(name)[:, :rows] for name in COLUMNS}
         return columns | {"written": self._written}
@@ -187,7 +187,8 @@ class Replay:
         if len(arrays["written"]) != self.streams or int(arrays["written"].max(initial=0)) > rows < self.rows:
             raise ValueError("a replay of another number of environments, or of another capacity")
         self._written[:] = arrays["written"]
-        self._sequence.clear()
+        # A producer that goes on where its last stored chunk ended begins again with number 0, and says so.
+        self._sequence = dict.fromkeys(range(self.streams), -1)
         self.size = int(np.count_nonzero(self._starts))
 
     def _by_stream(self, name: str) -> NDArray[Any]:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tianji.environments.description import EnvDescription
+from tianji.environments.state import plain, restored
 from tianji.environments.vector import Ended, Environments
 from tianji.environments.vectorised import NextStep, Vectorised
 
@@ -108,6 +109,16 @@ class Normalised:
                 end = at + 1 + 2 * rows.shape[2]
                 out[:, at:end] = tables_of(rows[:filled])
                 at = end
+
+    def remember(self) -> dict[str, Any]:
+        """As `Environments.remember`."""
+        own = {"raw": plain(self._raw), "features": plain(self._features), "running": plain(self._running)}
+        return {**own, "inner": self._envs.remember()}
+
+    def recall(self, state: dict[str, Any]) -> None:
+        """As `Environments.recall`."""
+        self._raw, self._features, self._running = (restored(state[name]) for name in ("raw", "features", "running"))
+        self._envs.recall(state["inner"])
 
     def close(self) -> None:
         """As `Environments.close`."""

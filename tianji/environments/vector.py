@@ -18,6 +18,7 @@ from tianji.environments.delays import Delays
 from tianji.environments.making import ATARI, PLAIN, imported, make_env
 from tianji.environments.place import CLOSE, CONSTRUCTOR, DEEDS, RESET, STEP, Place
 from tianji.environments.spaces import actions_of
+from tianji.environments.state import plain, recall, remember, restored
 from tianji.faults import EnvironmentFailed, Misshapen, told
 
 log = logging.getLogger(__name__)
@@ -60,6 +61,16 @@ class Stacks:
     def keep(self) -> None:
         """Copy the latest observations, because their memory will be overwritten."""
         self._latest = self._latest.copy()
+
+    def remember(self) -> list[Any]:
+        """State for `recall`, as data for JSON."""
+        return [plain(self._latest), plain(self.age), plain(self._frames if self.stack > 1 else None)]
+
+    def recall(self, state: list[Any]) -> None:
+        """Go on from a state that `remember` returned."""
+        self._latest, self.age, frames = map(restored, state)
+        if self.stack > 1:
+            self._frames = frames
 
 
 class Ended(NamedTuple):
@@ -215,6 +226,20 @@ class Environments:
         finally:
             word[0] = 0
         return ended
+
+    def remember(self) -> dict[str, Any]:
+        """State for `recall`, as data for JSON. `Unknown` if an environment cannot give it."""
+        return {
+            "environments": [remember(env) for env in self._envs],
+            "returns": plain([float(value) for value in self._returns]),
+            "lengths": [self._taken - begun for begun in self._begun],
+        }
+
+    def recall(self, state: dict[str, Any]) -> None:
+        """Go on from a state that `remember` returned. The environments must have been reset once."""
+        for env, kept in zip(self._envs, state["environments"], strict=True):
+            recall(env, kept)
+        self._returns, self._begun = restored(state["returns"]), [self._taken - length for length in state["lengths"]]
 
     def _fitting(self, i: int, observation: Any) -> NDArray[Any]:
         """The observation as an array whose values the environment's space can hold; `Misshapen` if there is none."""

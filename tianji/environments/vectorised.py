@@ -18,7 +18,7 @@ from tianji.environments.making import ATARI, PLAIN, imported
 from tianji.environments.place import CLOSE, CONSTRUCTOR, DEEDS, RESET, STEP, Place
 from tianji.environments.spaces import actions_of
 from tianji.environments.vector import Ended
-from tianji.faults import EnvironmentFailed, Misshapen
+from tianji.faults import EnvironmentFailed, Misshapen, Unknown
 
 log = logging.getLogger(__name__)
 
@@ -182,6 +182,14 @@ class Vectorised:
             )
             for lane, final in zip(lanes, finals, strict=True)
         ]
+
+    def remember(self) -> dict[str, Any]:
+        """Raise `Unknown`, because a vector environment cannot give its state."""
+        raise Unknown(f"{self._name} is a vector, which cannot give its state")
+
+    def recall(self, state: dict[str, Any]) -> None:
+        """As `remember`."""
+        self.remember()
 
     def _fitting(self, observations: Any) -> NDArray[Any]:
         """The observations as an array whose values the space can hold; `Misshapen` if there is none."""

@@ -25,16 +25,16 @@ from tianji.environments.description import EnvDescription
 from tianji.environments.forms import describe
 from tianji.environments.probe import describe_apart
 from tianji.environments.vector_form import shipped
-from tianji.faults import told
+from tianji.faults import Unknown, told
 from tianji.launch import descriptors
 from tianji.launch.events import Heard, RoleFailed, Trouble
 from tianji.launch.job import Job, steps_of
 from tianji.launch.node import Cluster
 from tianji.run.evaluations import Evaluations
 from tianji.run.watch import Result, Watch
-from tianji.run_folder import RunFolder, mend_state, read_values, state_path, stored_parameters, write_json
+from tianji.run_folder import RunFolder, episodes_path, mend_state, read_values, state_path, stored_parameters, write_json
 from tianji.topology import lay_out, parameters
-from tianji.worlds import lockstep
+from tianji.worlds import episodes, lockstep
 from tianji.worlds.assembly import Store, learner
 
 
@@ -251,7 +251,10 @@ def _run_lockstep(
         store = Store(str(folder.state.absolute()), resume, saves)
     past = None
     if store is not None and resume:
-        past = [steps_of(store, group) // config.actors for group in range(config.groups)]
+        found = [episodes.past(config, Path(store.folder), g, steps_of(store, g)) for g in range(config.groups)]
+        past = [actors for actors, _ in found]
+        if why := next(filter(None, (why for _, why in found)), None):
+            watch(Trouble("", f"it does not go on to the last bit: {why}", time.monotonic_ns()))
     with _interrupts_noted() as interrupted:
         timed, reasons = _with_time_limit(watch, config.stop_seconds), list[str]()
 
@@ -264,6 +267,9 @@ def _run_lockstep(
             if config.auto is not None:
                 heard(config.auto.unmeasured("in lockstep there are no times to choose by"))
             lockstep.run(config, description, heard, store=store, past=past)
+        except Unknown as error:
+            assert folder is not None
+            raise ConfigError(f"{episodes_path(folder.state, 0)}: no state of environments of this run: {error}") from None
         except Exception as error:
             raise RoleFailed(told(error), traceback.format_exc()) from error
         if reasons[:1] == ["interrupted"]:

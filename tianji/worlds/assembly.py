@@ -17,6 +17,7 @@ from tianji.algorithms.state import State
 from tianji.averaging import message_size
 from tianji.channel.base import Ends, Inlet, WeightsOutlet
 from tianji.config import TrainConfig
+from tianji.disciplines.discipline import Discipline
 from tianji.environments.description import EnvDescription
 from tianji.environments.place import Place
 from tianji.layout import ChunkLayout
@@ -50,6 +51,8 @@ class Past(Struct, frozen=True):
     """Number of earlier processes of this role."""
     steps: int = 0
     """Environment steps of an actor's earlier processes."""
+    memory: dict[str, Any] | None = None
+    """State with which an actor goes on in the same episodes (`tianji.worlds.sampler`)."""
 
 
 class Workers:
@@ -84,7 +87,9 @@ class Workers:
         """Worker of an actor."""
         from tianji.worlds.lanes import sampler
 
-        return sampler(config, describe, layout, body, index, clock, life=past.life, steps=past.steps, place=place)
+        return sampler(
+            config, describe, layout, body, index, clock, life=past.life, steps=past.steps, place=place, memory=past.memory
+        )
 
 
 class Assembler:
@@ -246,13 +251,21 @@ class Assembler:
                 spec.name,
                 producer=spec.index,
                 layout=layout.id,
-                discipline=config.rule,
+                discipline=rule_after(config, past.steps * config.actors),
                 sequence=past.life * LIFE,
             ),
             self.workers.sampler(config, self.describe, layout, body, number, self.clock, past, self.place),
             outlets={"chunks": outlet},
             weights_in=channels.weights_inlet(addresses[names.weights(spec.group)], self.acting),
         )
+
+
+def rule_after(config: TrainConfig, steps: int) -> Discipline:
+    """The discipline for an actor that begins after so many steps of its group, which a stored replay holds."""
+    rule, facts = config.rule, config.facts
+    if not (facts.replays and config.checkpoint_replay):
+        return rule
+    return type(rule)(msgspec.structs.replace(facts, free_samples=max(0, facts.free_samples - steps)), rule.options)
 
 
 def resume(role: Learner, worker: Worker, state: State) -> None:

@@ -26,7 +26,7 @@ from tianji.layout import ChunkLayout, Views
 from tianji.roles.actor import Rollout, RolloutDone
 from tianji.telemetry import SLOW_STEP, Clock
 from tianji.worlds.sampler import TIMED, Sampler
-from tianji.worlds.workers import Body
+from tianji.worlds.workers import Body, Memory
 
 SURPLUS = "surplus_steps"
 """Counter of an actor's steps that no chunk holds."""
@@ -74,6 +74,7 @@ class LaneSampler(Sampler):
 
     def work(self, argument: Rollout) -> Slices[RolloutDone]:
         """Fill the slot with T steps of every lane, or fewer if it is cut."""
+        self._between = False
         self._cut, self._filled, self._renewals, told = False, 0, [], len(self.finished)
         views, stacks, b = self._body(argument.slot), self._stacks, len(self._noise)
         if self._counted is not None:
@@ -171,7 +172,7 @@ class LaneSampler(Sampler):
         self._surplus += int(lead.sum())
         if (fault := self._fault(views, filled, len(kept))) is not None:
             return self._spoilt(argument, fault, told)
-        self._in_a_row = 0
+        self._in_a_row, self._between = 0, True
         self.account.busy_ns["infer"] += infer_ns
         self.account.busy_ns["env"] += env_ns
         self.completed = "fragment" if filled == self._horizon else None
@@ -191,7 +192,8 @@ def sampler(
     life: int = 0,
     steps: int = 0,
     place: Place | None = None,
+    memory: Memory | None = None,
 ) -> Sampler:
     """Make the sampler that an environment needs; the parameters are those of `Sampler`."""
     kind = LaneSampler if describe.autoreset == AutoresetMode.NEXT_STEP.value else Sampler
-    return kind(config, describe, layout, body, index, clock, life=life, steps=steps, place=place)
+    return kind(config, describe, layout, body, index, clock, life=life, steps=steps, place=place, memory=memory)

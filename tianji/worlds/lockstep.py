@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from pathlib import Path
 
 import msgspec
 import numpy as np
@@ -20,6 +21,7 @@ from tianji.environments.description import EnvDescription
 from tianji.messages import FromRole
 from tianji.roles.learner import Learner
 from tianji.topology import build
+from tianji.worlds import episodes
 from tianji.worlds.assembly import Assembler, Past, Store
 from tianji.worlds.host import Host, Trace
 from tianji.worlds.threads import torch_threads
@@ -38,7 +40,7 @@ def run(
     order_seed: int | None = None,
     trace: Trace | None = None,
     store: Store | None = None,
-    past: Sequence[int] | None = None,
+    past: Sequence[Sequence[Past]] | None = None,
 ) -> None:
     """Run to the end.
 
@@ -53,7 +55,7 @@ def run(
     store
         folder of the learners' state, at the start and at the end.
     past
-        earlier environment steps of each group's actors.
+        history of each group's actors.
     """
     # Workers ask for the world: in this one nothing may depend on a clock.
     config = msgspec.structs.replace(config, world="lockstep")
@@ -70,9 +72,13 @@ def run(
         # The roles' time is a count of calls, so that it repeats in every run.
         pace = itertools.count(0, TICK_NS).__next__
         assembler = Assembler(config, describe, topology, channels, tell, pace=pace, trace=trace, store=store)
-        hosts = [assembler.build(spec, Past(steps=past[spec.group] if past else 0)) for spec in topology.roles]
+        hosts = [
+            assembler.build(spec, past[spec.group][spec.index] if past and spec.kind == "actor" else Past())
+            for spec in topology.roles
+        ]
         for host in hosts:
             host.burst_ns = 0  # Events may come between any two slices of work.
+            host.worker.remembers = store is not None and store.saves
         try:
             # Building them has imported torch if the run needs it.
             stack.enter_context(torch_threads(1))
@@ -86,6 +92,8 @@ def run(
                         host.stop(reasons[0])
                 elif not any(moved) and not any(_pump(h, config.learner_threads) for h in hosts if not h.ended):
                     raise Deadlock(", ".join(f"{h.role.name} waits for {h.role.waiting_for()}" for h in hosts if not h.ended))
+            if store is not None and store.saves:
+                episodes.store(config, Path(store.folder), dict(zip(topology.roles, hosts, strict=True)))
         finally:
             for host in hosts:
                 host.close()

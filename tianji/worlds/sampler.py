@@ -21,15 +21,16 @@ from tianji.environments.atari import is_atari
 from tianji.environments.description import EnvDescription
 from tianji.environments.normalised import Normalised, NormalisedLanes
 from tianji.environments.place import Place
+from tianji.environments.state import plain, restored
 from tianji.environments.vector import Ended, Environments, Stacks, together
 from tianji.environments.vectorised import NextStep, Vectorised, vectorised
-from tianji.faults import NotFinite
+from tianji.faults import NotFinite, Unknown
 from tianji.layout import ChunkLayout, Views
 from tianji.messages import ACTOR_STEPS, Episode
 from tianji.roles.actor import Rollout, RolloutDone
 from tianji.seeds import Stream
 from tianji.telemetry import SLOW_STEP, Clock
-from tianji.worlds.workers import Body, Worker
+from tianji.worlds.workers import Body, Memory, Worker
 
 DROPPED_IN_A_ROW = 10
 """Number of fragments in a row with values that are not finite after which the run ends."""
@@ -52,6 +53,8 @@ class Sampler(Worker):
         seeds, and its schedules continue.
     place
         where it notes what it does with its environments; None: nowhere.
+    memory
+        state of another process's sampler (`remember`), from which it goes on with the same episodes.
     """
 
     cause = None
@@ -70,6 +73,7 @@ class Sampler(Worker):
         life: int = 0,
         steps: int = 0,
         place: Place | None = None,
+        memory: Memory | None = None,
     ) -> None:
         super().__init__()
         self.network = networks.of(config, describe)
@@ -114,11 +118,17 @@ class Sampler(Worker):
         self._mean_step_ns = 0
         """Mean step of the fragment before."""
         self._cut = False
-        self._goes_on = True
+        self._goes_on = False
         """Whether the next fragment begins where the last one that was sent ended."""
+        self._begun: Memory | None = None
+        """State at the start of the current or last fragment."""
+        self._between = True
+        """Whether no fragment is under way."""
         self._filled = 0
         """Steps of the current fragment so far."""
         self._renewals: list[tuple[int, int]] = []
+        if memory is not None:
+            self._recall(memory)
 
     def weights(self) -> Vector:
         return self._flat
@@ -135,6 +145,12 @@ class Sampler(Worker):
 
     def work(self, argument: Rollout) -> Slices[RolloutDone]:
         """Fill the slot with T steps of every environment, or fewer if it is cut, in slices of `TIMED` steps."""
+        if self.remembers:
+            try:
+                self._begun = self._remember()
+            except Unknown:
+                self.remembers = False  # `after` says why.
+        self._between = False
         self._cut, self._filled, self._renewals, told = False, 0, [], len(self.finished)
         views = self._body(argument.slot)
         if self._counted is not None:
@@ -210,7 +226,7 @@ class Sampler(Worker):
             self._counted.write(views["statistics"], filled)
         if (fault := self._fault(views, filled, ragged)) is not None:
             return self._spoilt(argument, fault, told)
-        self._in_a_row = 0
+        self._in_a_row, self._between = 0, True
         self._mean_step_ns = spent_ns // timed
         self.account.busy_ns["infer"] += infer_ns * filled // timed
         self.account.busy_ns["env"] += env_ns * filled // timed
@@ -265,7 +281,26 @@ class Sampler(Worker):
             raise NotFinite(fault)
         del self.finished[told:]
         self._stacks = Stacks(self._envs.reset([int(rng.integers(2**31)) for rng in self._noise]), self._describe.stack)
+        self._between = True
         return RolloutDone(rollout.slot, 0, 0, 0)
+
+    def after(self, steps: int) -> Memory | None:
+        if not self.remembers or (self._between and self.steps == steps):
+            return self._remember()
+        return self._begun if self._begun is not None and self._begun["steps"] == steps else None
+
+    def _remember(self) -> Memory:
+        own = {"steps": self.steps, "goes_on": self._goes_on, "in_a_row": self._in_a_row, "noise": plain(self._noise)}
+        return {**own, "stacks": self._stacks.remember(), "envs": self._envs.remember()}
+
+    def _recall(self, memory: Memory) -> None:
+        try:
+            self._noise = restored(memory["noise"])
+            self._stacks.recall(memory["stacks"])
+            self._envs.recall(memory["envs"])
+            self.steps, self._goes_on, self._in_a_row = memory["steps"], memory["goes_on"], memory["in_a_row"]
+        except (KeyError, TypeError, ValueError) as error:
+            raise Unknown(f"{type(error).__name__}: {error}") from None
 
     def _tell(self, ended: Sequence[Ended], at_ns: int) -> None:
         """Record the episodes that ended with this step. An Atari game is recorded whole and unclipped when it is over."""

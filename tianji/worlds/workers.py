@@ -22,14 +22,25 @@ Body = Callable[[SlotRef], Views]
 """Function from a slot to arrays over its memory."""
 
 
+Memory = dict[str, Any]
+"""State of a sampler between two fragments, as data for JSON."""
+
+
 class Worker(ABC):
-    """Worker that computes for a role."""
+    """Worker that computes for a role.
+
+    Attributes
+    ----------
+    remembers
+        whether a sampler keeps its state of the start of each fragment.
+    """
 
     cause: ClassVar[str | None] = "update"
     """Cause of its busy time in the account of time. None: the worker keeps the account itself."""
 
     def __init__(self) -> None:
         self.account = Account()
+        self.remembers = False
         self.completed: str | None = None
         """Name under which the work that just ended is recorded in the account. None: it was not a whole piece of work."""
 
@@ -76,6 +87,16 @@ class Worker(ABC):
     def restore(self, state: State) -> None:
         """Continue from the state of another process. `ValueError` if its sizes differ."""
         raise RuntimeError("this role has no state to go on from")
+
+    def after(self, steps: int) -> Memory | None:
+        """State after so many environment steps, with which another process's sampler goes on; None: it is not kept.
+
+        Raises
+        ------
+        Unknown
+            if an environment cannot give its state.
+        """
+        raise RuntimeError("this worker has no environments")
 
     def close(self) -> None:  # noqa: B027 (most have nothing to free)
         """Free environments."""
