@@ -12,7 +12,7 @@ from benchmarks import fuzz
 from programs.cli import DONE, FAILED, OneLineParser
 from programs.cli import run as run_command
 
-LIVE = "live"
+LIVE, SIEGE = "live", "siege"
 
 
 def _live(count: int, seed: int) -> int:
@@ -33,11 +33,30 @@ def _live(count: int, seed: int) -> int:
     return status
 
 
+def _siege(seconds: float, seed: int) -> int:
+    """Attack every port of an encrypted run."""
+    from benchmarks.fuzz.siege import besieged
+
+    came = besieged(seconds, seed)
+    for way, count in sorted(came.tried.items()):
+        print(f"{SIEGE}, {way}: tried {count}")
+    for line in came.answered:
+        print(f"{SIEGE}, answered: {line}")
+    same = "equal" if came.equal else "differ from"
+    print(
+        f"{SIEGE}: tried {sum(came.tried.values())} on {came.ports} ports in {seconds:g} s, accepted {len(came.answered)}, "
+        f"counted as refused {came.refused}; lost {came.lost}; weights {same} those of an undisturbed run; "
+        f"speed {came.speed:.2f} of its, memory at the end {came.growth:.3f} times that at the start"
+    )
+    return FAILED if came.answered or came.lost or not came.equal else DONE
+
+
 def main(arguments: Sequence[str]) -> int:
     parser = OneLineParser(prog="python -m benchmarks.fuzz", description="Try inputs that somebody made to do harm.")
-    parser.add_argument("kind", choices=[*fuzz.KINDS, LIVE], help=f"what is read; {LIVE}: the sockets of runs that train")
+    parser.add_argument("kind", choices=[*fuzz.KINDS, LIVE, SIEGE], help=f"what is read; {LIVE}, {SIEGE}: by runs that train")
     cases = f"inputs to try; of {LIVE}: frames for each socket (default: %(default)s)"
     parser.add_argument("--count", type=int, default=1000, metavar="N", help=cases)
+    parser.add_argument("--seconds", type=float, default=300.0, metavar="S", help=f"length of {SIEGE} (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=0, metavar="S", help="seed of the inputs (default: %(default)s)")
     parser.add_argument("--failures", type=Path, metavar="DIR", help="where cases that fail are written")
     options = parser.parse_args(arguments)
@@ -45,6 +64,8 @@ def main(arguments: Sequence[str]) -> int:
     warnings.simplefilter("ignore")
     if options.kind == LIVE:
         return _live(options.count, options.seed)
+    if options.kind == SIEGE:
+        return _siege(options.seconds, options.seed)
     counts, told = fuzz.run(options.kind, options.count, options.seed, options.failures)
     for line in told:
         print(line)

@@ -17,7 +17,7 @@ from suites.records.events import AnyEvent, Episode, NodeUsage, Progress
 RESULTS = machine.ROOT / "results" / "reference"
 SOURCES: dict[str, tuple[str, tuple[str, ...]]] = {
     "convergence": ("convergence/cartpole-ppo-zoo", ("tianji", "rllib")),
-    "staleness": ("staleness/dqn", ("tianji", "tianji-one-sided")),
+    "staleness": ("staleness/ppo-ablation", ("tianji", "tianji-one-sided")),
     "transmission": ("transmission", ("tianji", "memcpy")),
     "scaling": ("scaling/dqn-five-blocks", ("tianji", "tianji-copies")),
 }
