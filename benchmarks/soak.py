@@ -196,6 +196,8 @@ def slope(seconds: Sequence[Second], name: str) -> tuple[float, float, float]:
     if len(kept) < 3:
         return float("nan"), float("nan"), float("nan")
     means = np.array([statistics.median(minutes[minute]) for minute in kept])
+    if np.ptp(means) == 0:
+        return 0.0, 0.0, 0.0
     fit = stats.linregress(np.array(kept) / 60.0, means / means.mean())
     wide = float(stats.t.ppf(0.975, len(kept) - 2) * fit.stderr)
     return float(fit.slope), float(fit.slope - wide), float(fit.slope + wide)

@@ -14,7 +14,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from tianji.faults import Unknown
+from tianji.faults import Unknown, told
 
 ATTRIBUTES = ("gymnasium.envs.classic_control", "gymnasium.envs.toy_text", "gymnasium.envs.mujoco", "ale_py")
 """Packages whose environments keep their state in plain attributes, besides a simulator's own."""
@@ -141,7 +141,7 @@ def _set_attributes(env: gym.Env, state: dict[str, Any]) -> None:
 def _base(env: gym.Env) -> dict[str, Any]:
     if not _from(env, ATTRIBUTES):
         if callable(getattr(env, "get_state", None)) and callable(getattr(env, "set_state", None)):
-            return {"own": plain(env.get_state())}
+            return {"own": _own(env)}
         raise Unknown(f"{type(env).__name__} cannot give its state (it has no get_state and set_state)")
     state: dict[str, Any] = {"attributes": _attributes(env)}
     if (model := getattr(env, "model", None)) is not None:
@@ -153,6 +153,18 @@ def _base(env: gym.Env) -> dict[str, Any]:
         state["derived"] = {name: plain(getattr(env.data, name)) for name in DERIVED}
     if (ale := getattr(env, "ale", None)) is not None:
         state["simulator"] = plain(np.frombuffer(ale.cloneSystemState().serialize(), np.uint8))
+    return state
+
+
+def _own(env: gym.Env) -> Any:
+    """State that an environment gives itself. It must take it back: methods of these names may be something else."""
+    try:
+        state = plain(env.get_state())
+        env.set_state(restored(state))
+    except Unknown:
+        raise
+    except Exception as error:
+        raise Unknown(f"its get_state or set_state raised {told(error)}") from error
     return state
 
 

@@ -105,6 +105,23 @@ def test_an_own_state_that_is_no_plain_data_is_refused():
         remember(env)
 
 
+class Other(gym.Env):
+    """Has methods of these names that are something else."""
+
+    observation_space, action_space = Counter.observation_space, Counter.action_space
+
+    def get_state(self):
+        return np.zeros(3)
+
+    def set_state(self, positions, velocities):
+        raise AssertionError
+
+
+def test_methods_that_are_something_else_are_no_state():
+    with pytest.raises(Unknown, match="set_state raised TypeError"):
+        remember(Other())
+
+
 def without_a_layer(state):
     return state[1:]
 
