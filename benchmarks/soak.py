@@ -242,7 +242,7 @@ def main(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     if options.out is not None and options.out.exists():
         raise ConfigError(f"{options.out}: exists; name a new file")
-    shared = set(os.listdir("/dev/shm"))
+    shared, children = set(os.listdir("/dev/shm")), set(psutil.Process().children(recursive=True))
     with tempfile.TemporaryDirectory(prefix="tianji-soak-") as folder:
         result, watched = soak(options.seconds, options.every, options.seed, options.hosts, Path(folder))
     faults = watched.judged()
@@ -259,7 +259,7 @@ def main(arguments: Sequence[str]) -> int:
     for name in ("bytes", "descriptors", "threads", "steps"):
         growth, low, high = slope(watched.seconds, name)
         print(f"{name}{' a second' * (name == 'steps')}: {growth:+.3f} [{low:+.3f} {high:+.3f}] of the mean in an hour")
-    left = psutil.Process().children(recursive=True)
+    left = set(psutil.Process().children(recursive=True)) - children
     files = {name for name in set(os.listdir("/dev/shm")) - shared if "tianji" in name}
     print(
         f"{result.seconds:.0f} s, {result.steps:,} steps, {len(result.restarts)} restarts; mean return at the end "
