@@ -174,6 +174,25 @@ def stored_parameters(path: Path) -> int:
         return int(file.get_slice("weights").get_shape()[0])
 
 
+def sound_state(path: Path) -> tuple[Path, str | None]:
+    """Path of the state that a run goes on from, and why it is the one before; None: it is not.
+
+    Raises
+    ------
+    ConfigError
+        if the state before is not sound either.
+    """
+    try:
+        read_state(path)
+    except Damaged as error:
+        try:
+            steps = read_state(before(path)).values["learner"]["steps"]
+        except (ConfigError, KeyError, TypeError):
+            raise error from None
+        return before(path), f"{error}; going on from the state before, after {steps:,} steps"
+    return path, None
+
+
 def mend_state(path: Path) -> str | None:
     """Put the state before in the place of one that is damaged or missing, and keep the damaged one beside it.
 
@@ -187,23 +206,17 @@ def mend_state(path: Path) -> str | None:
     ConfigError
         if the state before is not sound either.
     """
-    try:
-        read_state(path)
-    except Damaged as error:
-        older = before(path)
-        try:
-            steps = read_state(older).values["learner"]["steps"]
-        except (ConfigError, KeyError, TypeError):
-            raise error from None
-        kept = ""
-        if path.exists():
-            damaged = path.with_stem(f"{path.stem}-damaged")
-            path.replace(damaged)
-            kept = f"; the damaged one is now {damaged.name}"
-        with replacing(path) as place:
-            _same_file(older, place)
-        return f"{error}; going on from the state before, after {steps:,} steps{kept}"
-    return None
+    older, why = sound_state(path)
+    if why is None:
+        return None
+    kept = ""
+    if path.exists():
+        damaged = path.with_stem(f"{path.stem}-damaged")
+        path.replace(damaged)
+        kept = f"; the damaged one is now {damaged.name}"
+    with replacing(path) as place:
+        _same_file(older, place)
+    return why + kept
 
 
 def state_path(folder: Path, group: int) -> Path:

@@ -39,6 +39,7 @@ from tianji.run_folder import (
     write_state,
 )
 from tianji.tensors import save_tensors
+from tianji.worlds import episodes as stored_episodes
 
 FAST = ["--env", "CartPole-v1", "--quiet", "--stop-steps", "2048", "--set", "ppo.rollout_steps=32"]
 """Eight rounds of 256 steps."""
@@ -190,6 +191,16 @@ def test_a_run_goes_on_from_the_state_before_a_damaged_one(folder, capsys, damag
     assert read_state(path).values["learner"]["steps"] == 8192
     kept = path.with_stem(f"{path.stem}-damaged")
     assert (kept.read_bytes() if kept.exists() else None) == left
+
+
+def test_a_dry_run_says_so_too_and_changes_nothing(folder, capsys):
+    path = twice(folder)
+    flip(path)
+    there = {one.name: one.read_bytes() for one in path.parent.iterdir()}
+    capsys.readouterr()
+    assert run("tianji", main, ["train", "--resume", str(folder), "--stop-steps", "8192", "--dry-run"]) == 0
+    assert "going on from the state before, after 4,096 steps" in capsys.readouterr().out
+    assert {one.name: one.read_bytes() for one in path.parent.iterdir()} == there
 
 
 def test_a_disk_that_is_full_at_a_checkpoint_leaves_both_states(folder, monkeypatch):
@@ -486,6 +497,14 @@ def test_a_run_that_does_not_go_on_to_the_last_bit_says_why(small, tmp_path, mor
     train(msgspec.structs.replace(made, stop_steps=4096), told.append, out=tmp_path / "run", resume=True)
     (said,) = [message.text for message in told if isinstance(message, Trouble)]
     assert re.search(f"does not go on to the last bit: .*({why})", said)
+
+
+def test_a_state_of_environments_that_is_too_large_to_read_is_not_stored(small, tmp_path, monkeypatch):
+    monkeypatch.setattr(stored_episodes, "MOST_BYTES", 1 << 10)
+    train(small(world="lockstep", network=NET), out=tmp_path / "run")
+    told = []
+    train(small(world="lockstep", network=NET, stop_steps=4096), told.append, out=tmp_path / "run", resume=True)
+    assert "MiB, so episodes begin anew" in "".join(m.text for m in told if isinstance(m, Trouble))
 
 
 def test_a_damaged_state_of_environments_is_refused(small, tmp_path):

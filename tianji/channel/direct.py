@@ -17,9 +17,10 @@ from typing import Any
 import zmq
 
 from tianji.channel.base import EdgeSpec, Inlet, log
+from tianji.channel.pump import UNIT_BYTES
 from tianji.channel.security import Security
 from tianji.channel.stream import StreamOutlet
-from tianji.channel.wire import UNIT_BYTES, Wire, WireLost
+from tianji.channel.wire import Wire, WireLost
 from tianji.channel.zmq import HEADERS_BYTES, LINGER_MS
 from tianji.messages import Batch, ChunkHeader, Credit, Direct, Leave, OnEdge, SlotRef, Welcome
 

@@ -13,10 +13,11 @@ from typing import Any
 import zmq
 
 from tianji.channel.base import CREDIT_NS, ChannelError, EdgeSpec
+from tianji.channel.pump import UNIT_BYTES
 from tianji.channel.security import Security
 from tianji.channel.session import Peer
 from tianji.channel.stream import StreamInlet, StreamPeer
-from tianji.channel.wire import UNIT_BYTES, Wire, WireLost
+from tianji.channel.wire import Wire, WireLost
 from tianji.messages import Batch, ChunkHeader, Credit, Direct, Join, Leave, OnEdge, Shared, SlotRef
 
 TURN_BYTES = 1 << 22

@@ -15,35 +15,24 @@ import os
 import select
 import socket
 import termios
-import threading
 import time
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from struct import Struct
 from typing import TYPE_CHECKING
 
+from tianji.channel.pump import MOST_BUFFERS, UNIT_BYTES, Buffer, Outgoing, Pump, send, texts
 from tianji.messages import OnEdge, ProtocolError, decode_edge, encode
 
 if TYPE_CHECKING:
     from tianji.channel.seal import Seal
 
-Buffer = bytes | memoryview
-Text = tuple[Buffer, ...]
-"""A record that is not encrypted yet."""
-Outgoing = list[Buffer | Text]
 
 SIZES = Struct("<IQ")
 """Bytes of the header, bytes of all bodies."""
 AHEAD_BYTES = 4096
 """Bytes that are read beyond a body, in the hope of the next header. What belongs to the next body is copied once more."""
-UNIT_BYTES = 1 << 18
-"""Bytes of bodies in one message, unless one body is larger. A reader hands over what it has after as many, while they are in
-the cache."""
-MOST_BUFFERS = 1024
-"""Buffers of one system call (IOV_MAX of Linux)."""
-ALONE_BYTES = 1 << 14
-"""Smallest body that has records of its own. Smaller ones share one, and are copied once more on both sides."""
 KEEPALIVE_S = 10
 """Seconds of silence after which the kernel asks whether the other host is still there."""
 
@@ -76,7 +65,7 @@ class Wire:
         self._socket = connection
         self._header_bytes = header_bytes
         self._out: Outgoing = []
-        self._pump: _Pump | None = None
+        self._pump: Pump | None = None
         self._seal: Seal | None = None
         ahead = AHEAD_BYTES
         if key is not None:
@@ -123,7 +112,7 @@ class Wire:
         """Queue a message. `push` sends it. Bodies must not change until the other side is known to have them."""
         header = encode(message)
         start = SIZES.pack(len(header), sum(map(len, bodies))) + header
-        self._out += (start, *bodies) if self._seal is None else _texts(start, bodies)
+        self._out += (start, *bodies) if self._seal is None else texts(start, bodies)
 
     def write(self, *buffers: Buffer) -> None:
         """Queue bytes as they are, in front of all messages."""
@@ -143,12 +132,12 @@ class Wire:
         if self._pump is not None and self._pump.takes(out):
             return
         try:
-            whole = _send(self._socket, out, self._seal)
+            whole = send(self._socket, out, self._seal)
         except OSError as error:
             raise WireLost(error.strerror) from error
         if not whole:
             if self._pump is None:
-                self._pump = _Pump(self._socket, self._seal)
+                self._pump = Pump(self._socket, self._seal)
             self._pump.begin(out)
 
     @property
@@ -310,127 +299,3 @@ class Wire:
             self._pump = None
         self._socket.close()
         self._out, self._wanted, self._message = [], [], None
-
-
-def _texts(start: bytes, bodies: Sequence[memoryview]) -> Iterator[Text]:
-    """Records of a message."""
-    together: list[Buffer] = [start]
-    size = 0
-    for body in bodies:
-        if together and (len(body) >= ALONE_BYTES or size + len(body) > UNIT_BYTES):
-            yield tuple(together)
-            together, size = [], 0
-        if len(body) >= ALONE_BYTES:
-            for at in range(0, len(body), UNIT_BYTES):
-                yield (body[at : at + UNIT_BYTES],)
-        else:
-            together.append(body)
-            size += len(body)
-    if together:
-        yield tuple(together)
-
-
-def _sealed(out: Outgoing, seal: Seal | None) -> list[Buffer]:
-    """The first buffers of `out`, encrypted no earlier than now: what the kernel takes next is still in the cache."""
-    some: list[Buffer] = []
-    done = size = 0
-    for item in out:
-        if isinstance(item, tuple):
-            assert seal is not None
-            some += seal.seal(item)
-        else:
-            some.append(item)
-        done += 1
-        size += len(some[-1])
-        if size >= UNIT_BYTES or len(some) >= MOST_BUFFERS - 1:
-            break
-    out[:done] = some
-    return some
-
-
-def _send(connection: socket.socket, out: Outgoing, seal: Seal | None) -> bool:
-    """Send as much as the kernel takes, and remove it from `out`. True if that is everything."""
-    while out:
-        some: list[Buffer] = out[:MOST_BUFFERS] if seal is None else _sealed(out, seal)  # type: ignore[assignment]
-        try:
-            sent = connection.sendmsg(some)
-        except BlockingIOError:
-            return False
-        if sent == sum(map(len, some)):
-            del out[: len(some)]
-            continue
-        done = 0
-        while sent >= (size := len(some[done])):
-            sent -= size
-            done += 1
-        del out[:done]
-        out[0] = memoryview(some[done])[sent:]
-    return True
-
-
-class _Pump:
-    """A thread that sends what the kernel had no room for."""
-
-    def __init__(self, connection: socket.socket, seal: Seal | None) -> None:
-        self._socket, self._seal = connection, seal
-        self._lock = threading.Lock()
-        self._rest: Outgoing = []
-        self._work = threading.Event()
-        self._closing = False
-        self.idle = threading.Event()
-        """Set while there is nothing to send, or nobody to send it to."""
-        self.idle.set()
-        self._thread = threading.Thread(target=self._run, name="wire", daemon=True)
-        self._thread.start()
-
-    def begin(self, out: Outgoing) -> None:
-        """Send this from now on."""
-        self._rest = out
-        self.idle.clear()
-        self._work.set()
-
-    def takes(self, out: Outgoing) -> bool:
-        """Append this to what is being sent. False if there is nothing: then it may be sent directly."""
-        with self._lock:
-            if self.idle.is_set():
-                return False
-            self._rest += out
-            return True
-
-    @property
-    def waiting(self) -> int:
-        """Number of buffers that were appended since the last ones were sent."""
-        return len(self._rest)
-
-    def _run(self) -> None:
-        writable = select.poll()
-        writable.register(self._socket, select.POLLOUT)
-        out: Outgoing = []
-        while self._work.wait() and not self._closing:
-            with self._lock:
-                out += self._rest
-                self._rest = []
-                if not out and not self._closing:
-                    self._work.clear()
-                    self.idle.set()
-                    continue
-            writable.poll()
-            try:
-                _send(self._socket, out, self._seal)
-            except OSError:
-                break
-        # Something may be missing in what was sent, so nothing may follow it. The reader of this connection sees its end.
-        self._shut()
-        self.idle.set()
-
-    def _shut(self) -> None:
-        with suppress(OSError):
-            self._socket.shutdown(socket.SHUT_RDWR)
-
-    def close(self) -> None:
-        """End the thread, and with it the connection."""
-        with self._lock:
-            self._closing = True
-            self._work.set()
-        self._shut()
-        self._thread.join()

@@ -79,7 +79,7 @@ def train(options: Namespace) -> int:
         from tianji.run.preview import preview
 
         if options.resume is not None:
-            check_state(RunFolder(options.resume), config, description)
+            check_state(RunFolder(options.resume), config, description, print)
         print("\n".join(preview(config, description)))
         place = "would keep no files: there is no --out" if options.out is None else f"would write to {options.out}"
         place = f"would go on with the run in {options.resume}" if options.resume is not None else place

@@ -32,7 +32,16 @@ from tianji.launch.job import Job, steps_of
 from tianji.launch.node import Cluster
 from tianji.run.evaluations import Evaluations
 from tianji.run.watch import Result, Watch
-from tianji.run_folder import RunFolder, episodes_path, mend_state, read_values, state_path, stored_parameters, write_json
+from tianji.run_folder import (
+    RunFolder,
+    episodes_path,
+    mend_state,
+    read_values,
+    sound_state,
+    state_path,
+    stored_parameters,
+    write_json,
+)
 from tianji.topology import lay_out, parameters
 from tianji.worlds import episodes, lockstep
 from tianji.worlds.assembly import Store, learner
@@ -228,11 +237,23 @@ def _run(
         watch.outcome = "interrupted"
 
 
-def check_state(folder: RunFolder, config: TrainConfig, description: EnvDescription) -> None:
-    """Check, before anything starts, that the run can be resumed from this folder."""
+def check_state(
+    folder: RunFolder, config: TrainConfig, description: EnvDescription, tell: Callable[[str], object] | None = None
+) -> None:
+    """Check, before anything starts, that the run can be resumed from this folder.
+
+    Parameters
+    ----------
+    tell
+        is told in a line where a run would go on from the state before, which nothing is done about. None: all are mended.
+    """
     specs = {spec.group: spec for spec in lay_out(config) if spec.kind == "learner"}
     for group in range(config.groups):
         path = state_path(folder.state, group)
+        if tell is not None:
+            path, why = sound_state(path)
+            if why is not None:
+                tell(why)
         if stored_parameters(path) != parameters(config, description):
             raise ConfigError(f"{path}: is of another network; resume a run with the settings it began with")
         try:

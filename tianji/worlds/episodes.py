@@ -6,6 +6,7 @@ one that was never stopped, if no chunk was under way that the learner would sti
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -17,12 +18,15 @@ from tianji.faults import Unknown
 from tianji.messages import ACTOR_STEPS
 from tianji.roles.actor import Actor
 from tianji.roles.learner import Learner
-from tianji.run_folder import episodes_path, read_json, write_json
+from tianji.run_folder import LARGEST_JSON, episodes_path, read_json, write_json
 from tianji.settings import convert
 from tianji.topology import RoleSpec
 from tianji.worlds.assembly import Past
 from tianji.worlds.host import Host
 from tianji.worlds.workers import Memory
+
+MOST_BYTES = LARGEST_JSON // 2
+"""Largest state of a group's environments that is stored, without the line breaks of the file."""
 
 
 class Kept(Struct):
@@ -44,7 +48,10 @@ def store(config: TrainConfig, folder: Path, hosts: Mapping[RoleSpec, Host]) -> 
         roles = {spec: host for spec, host in hosts.items() if spec.group == group}
         learner = next(host.role for host in roles.values() if isinstance(host.role, Learner))
         actors = [host for spec, host in sorted(roles.items(), key=lambda one: one[0].index) if spec.kind == "actor"]
-        write_json(episodes_path(folder, group), msgspec.to_builtins(_kept(config, learner, actors)))
+        kept = msgspec.to_builtins(_kept(config, learner, actors))
+        if len(json.dumps(kept)) > MOST_BYTES:
+            kept = msgspec.to_builtins(Kept(learner.steps, why=f"the state of its environments is over {MOST_BYTES >> 20} MiB"))
+        write_json(episodes_path(folder, group), kept)
 
 
 def _kept(config: TrainConfig, learner: Learner, actors: list[Host]) -> Kept:

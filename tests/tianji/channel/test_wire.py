@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tianji.channel import seal as seal_module
+from tianji.channel.pump import UNIT_BYTES
 from tianji.channel.seal import LENGTH, TAG_BYTES, Seal
-from tianji.channel.wire import AHEAD_BYTES, SIZES, UNIT_BYTES, Wire, WireLost
+from tianji.channel.wire import AHEAD_BYTES, SIZES, Wire, WireLost
 from tianji.messages import Credit, Leave, SlotRef, encode
 
 DEADLINE_S = 20
