@@ -4,6 +4,7 @@ import json
 from collections import Counter
 
 import numpy as np
+import past
 import pytest
 from bundles import unpacked
 
@@ -69,9 +70,14 @@ def test_a_page_has_curves_and_a_line_for_each_form_of_the_balance(data):
 
 
 def test_consumption_over_production_is_what_the_workload_says(data):
-    view = views(data)[PPO]
     for label in ("tianji", "tianji-relaxed", "tianji-as-published"):
-        assert view.row(label, "consumption_ratio")["value"] == pytest.approx(20, rel=0.01)
+        assert views(data)[PPO].row(label, "consumption_ratio")["value"] == pytest.approx(20, rel=0.01)
+
+
+def test_with_a_replay_too_and_more_where_there_is_no_rule():
+    view = views(dataset.load([past.session("reference/staleness/dqn.parquet")]))["cartpole-dqn-zoo"]
+    assert view.row("tianji", "consumption_ratio")["value"] == pytest.approx(32, rel=0.01)
+    assert view.row("tianji-as-published", "consumption_ratio")["value"] > 64
 
 
 def test_every_run_has_its_histograms_and_they_add_up(data):
